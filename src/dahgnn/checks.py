@@ -1,0 +1,179 @@
+"""Turn what users pass into tensors, or say what is wrong with it.
+
+Every message has one grammar: what was expected, what came, and the way out where there is one.
+``owner`` is the name of the function or class that the user called.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# float32 holds these exactly; wider integers go to float64.
+_EXACT_IN_FLOAT32 = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.float16, torch.bfloat16)
+
+
+def fail(name: str, owner: str, expected: str, got: object, remedy: str = "") -> str:
+    """Compose the message for a bad parameter."""
+    return f"The '{name}' parameter of {owner} must be {expected}. Got {got}.{' ' + remedy if remedy else ''}"
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return a did-you-mean sentence for an unknown name, or nothing when no name is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"Did you mean '{near[0]}'?" if near else ""
+
+
+def check_choice(name: str, value: object, choices: Sequence[str], owner: str) -> None:
+    """Refuse a value that is not one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        expected = "one of " + ", ".join(f"'{choice}'" for choice in choices)
+        raise ValueError(fail(name, owner, expected, repr(value), suggest(str(value), choices)))
+
+
+def check_flag(name: str, value: object, owner: str) -> None:
+    """Refuse anything but True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(fail(name, owner, "True or False", repr(value)))
+
+
+def check_count(name: str, value: object, owner: str, *, low: int = 1) -> None:
+    """Refuse anything but an integer of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(fail(name, owner, "an integer", repr(value)))
+    if value < low:
+        raise ValueError(fail(name, owner, f"at least {low}", value))
+
+
+def check_number(
+    name: str,
+    value: object,
+    owner: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+) -> None:
+    """Refuse anything but a finite number between ``low`` (excluded if ``open_low``) and ``high``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(fail(name, owner, "a number", repr(value)))
+    number = float(value)
+    if not math.isfinite(number) or number < low or number > high or (open_low and number == low):
+        over = f"greater than {low:g}" if open_low else f"at least {low:g}"
+        expected = over if high == math.inf else f"{over} and at most {high:g}"
+        raise ValueError(fail(name, owner, "a finite number, " + expected, value))
+
+
+def as_tensor(value: object, name: str, owner: str) -> Tensor:
+    """Return a tensor over the user's numbers, copied only if torch cannot share them.
+
+    Raises
+    ------
+    TypeError
+        If the value is not an array of numbers.
+    """
+    if isinstance(value, Tensor):
+        return value.detach()
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise TypeError(
+            fail(name, owner, "an array of numbers", f"rows of unequal length ({error})")
+        ) from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(fail(name, owner, "an array of numbers", f"an array of {array.dtype}"))
+    if array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return torch.from_numpy(np.require(native, requirements=["C", "W"]))
+
+
+def as_features(features: object, owner: str, name: str = "features") -> Tensor:
+    """Return finite float32 or float64 features, shape (n, d).
+
+    Raises
+    ------
+    ValueError
+        If the features are empty, not two-dimensional, or hold NaN or infinities.
+    """
+    tensor = as_tensor(features, name, owner)
+    if tensor.dim() != 2:
+        remedy = "Use features.reshape(-1, 1) for a single column." if tensor.dim() == 1 else ""
+        raise ValueError(fail(name, owner, "two-dimensional, (n, d)", f"shape {tuple(tensor.shape)}", remedy))
+    if tensor.numel() == 0:
+        raise ValueError(fail(name, owner, "non-empty", f"shape {tuple(tensor.shape)}"))
+    if tensor.is_complex():
+        raise TypeError(fail(name, owner, "real numbers", tensor.dtype))
+    if tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.to(torch.float32 if tensor.dtype in _EXACT_IN_FLOAT32 else torch.float64)
+    _check_finite(tensor, name, owner)
+    return tensor
+
+
+def _check_finite(tensor: Tensor, name: str, owner: str) -> None:
+    finite = torch.isfinite(tensor)
+    if not bool(finite.all()):
+        bad = torch.nonzero(~finite)
+        row, column = bad[0].tolist()
+        got = f"{tensor[row, column].item()} at row {row}, column {column} ({len(bad)} such values in all)"
+        raise ValueError(fail(name, owner, "finite", got, "Impute or drop these rows first."))
+
+
+def as_indices(indices: object, name: str, owner: str, *, below: int, what: str = "n_nodes") -> Tensor:
+    """Return one-dimensional int64 indices, each at least 0 and under ``below``.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong or an index is out of range.
+    """
+    tensor = as_tensor(indices, name, owner)
+    if tensor.dim() != 1:
+        raise ValueError(fail(name, owner, "one-dimensional", f"shape {tuple(tensor.shape)}"))
+    check_in_range(tensor, name, owner, below=below, what=what)
+    return tensor.to(torch.int64)
+
+
+def check_in_range(tensor: Tensor, name: str, owner: str, *, below: int, what: str) -> None:
+    """Refuse indices that are no integers, negative, or not under ``below``."""
+    # An empty list becomes an array of floats; it holds no index that could be wrong.
+    if tensor.numel() == 0:
+        return
+    if tensor.is_floating_point() or tensor.dtype == torch.bool:
+        raise TypeError(
+            fail(name, owner, "integers", f"an array of {str(tensor.dtype).removeprefix('torch.')}")
+        )
+    low, high = int(tensor.min()), int(tensor.max())
+    if low < 0 or high >= below:
+        expected = f"indices between 0 and {what} - 1 = {below - 1}"
+        raise ValueError(fail(name, owner, expected, low if low < 0 else high))
+
+
+def as_labels(labels: object, owner: str, *, n_nodes: int | None = None) -> Tensor:
+    """Return one-dimensional int64 labels; −1 marks a node whose label is not known.
+
+    Raises
+    ------
+    ValueError
+        If there are none, their number is wrong, or one is under −1.
+    """
+    tensor = as_tensor(labels, "labels", owner)
+    if tensor.dim() != 1 or tensor.numel() == 0:
+        raise ValueError(
+            fail("labels", owner, "one-dimensional and non-empty", f"shape {tuple(tensor.shape)}")
+        )
+    if tensor.is_floating_point() or tensor.is_complex():
+        raise TypeError(
+            fail("labels", owner, "integers", f"an array of {str(tensor.dtype).removeprefix('torch.')}")
+        )
+    if n_nodes is not None and len(tensor) != n_nodes:
+        raise ValueError(fail("labels", owner, f"of length n_nodes = {n_nodes}", f"length {len(tensor)}"))
+    if int(tensor.min()) < -1:
+        raise ValueError(fail("labels", owner, "0, 1, … or -1 for unknown", int(tensor.min())))
+    return tensor.to(torch.int64)

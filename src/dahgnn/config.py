@@ -1,0 +1,137 @@
+"""Settings of the network and of its training; the defaults are the paper's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dahgnn.checks import check_choice, check_count, check_flag, check_number, suggest
+
+CONVOLUTIONS = ("typed", "printed")
+NEIGHBOURHOODS = ("centre", "shared")
+
+
+def check_density(
+    delta: float, density: bool, neighbourhood: str, density_gradient: bool, owner: str
+) -> None:
+    """Refuse wrong settings of the density, described in `ModelConfig`."""
+    check_number("delta", delta, owner, low=-1, high=1)
+    check_flag("density", density, owner)
+    check_choice("neighbourhood", neighbourhood, NEIGHBOURHOODS, owner)
+    check_flag("density_gradient", density_gradient, owner)
+
+
+class _Settings:
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
+        """Make settings from a mapping, such as a section of a TOML file.
+
+        Raises
+        ------
+        ValueError
+            If a key is unknown; the message suggests the nearest one.
+
+        Examples
+        --------
+        >>> TrainingConfig.from_mapping({"learning_rat": 0.1})
+        Traceback (most recent call last):
+        ValueError: TrainingConfig has no setting 'learning_rat'. Did you mean 'learning_rate'?
+        """
+        known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        for key in mapping:
+            if key not in known:
+                hint = suggest(str(key), known) or f"It has: {', '.join(known)}."
+                raise ValueError(f"{cls.__name__} has no setting '{key}'. {hint}")
+        return cls(**mapping)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(_Settings):
+    """The network, section 3.2 of the paper.
+
+    Parameters
+    ----------
+    hidden : int
+        Units of the hypergraph convolution; the paper has 256 for pixels and 64 for CNN features.
+    heads, units : int
+        Heads of the first attention layer, and units of each.
+    delta : float
+        Cosine similarity above which a neighbour counts towards the density, (3).
+    density : bool
+        False removes the density (the paper's ablation): ρ̃ = 0.
+    neighbourhood : {"centre", "shared"}
+        Whose similarity makes a node's density: the other members of the hyperedge centred at it, or
+        every node that shares a hyperedge with it. A hypergraph without centres has only the latter.
+    density_gradient : bool
+        Whether the gradient flows through the density. The paper does not say; by default it is a
+        constant, because its threshold and its maximum are not smooth.
+    convolution : {"typed", "printed"}
+        Whether (1) is named E and (2) X, by the rows they have, or the other way, as printed.
+    final_activation : bool
+        Whether the ELU of (11) stays in the last layer, as printed.
+    """
+
+    hidden: int = 256
+    heads: int = 4
+    units: int = 8
+    delta: float = 0.4
+    density: bool = True
+    neighbourhood: str = "centre"
+    density_gradient: bool = False
+    convolution: str = "typed"
+    final_activation: bool = True
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        for name in ("hidden", "heads", "units"):
+            check_count(name, getattr(self, name), owner)
+        check_density(self.delta, self.density, self.neighbourhood, self.density_gradient, owner)
+        check_flag("final_activation", self.final_activation, owner)
+        check_choice("convolution", self.convolution, CONVOLUTIONS, owner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(_Settings):
+    """The schedule, section 4.2 of the paper: Adam, a rate that halves, early stopping.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Adam's first learning rate.
+    decay, decay_every : float, int
+        The rate is multiplied by ``decay`` after every ``decay_every`` epochs.
+    weight_decay : float
+        L2 penalty on all weights; the paper names none.
+    max_epochs : int
+        Updates at the most.
+    patience : int
+        Stop when the validation loss has not decreased for so many epochs.
+    """
+
+    learning_rate: float = 0.002
+    decay: float = 0.5
+    decay_every: int = 100
+    weight_decay: float = 0.0
+    max_epochs: int = 3000
+    patience: int = 100
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        check_number("learning_rate", self.learning_rate, owner, low=0, open_low=True)
+        check_number("decay", self.decay, owner, low=0, high=1, open_low=True)
+        check_number("weight_decay", self.weight_decay, owner, low=0)
+        for name in ("decay_every", "max_epochs", "patience"):
+            check_count(name, getattr(self, name), owner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """Settings of the network and of its training that belong together."""
+
+    model: ModelConfig
+    training: TrainingConfig
+
+
+PRESETS: Mapping[str, Preset] = {"paper": Preset(model=ModelConfig(), training=TrainingConfig())}

@@ -1,0 +1,66 @@
+"""Density of nodes (3) and hyperedges (9), and its scaling to the attention (5)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dahgnn.hypergraph import Hypergraph
+from dahgnn.ops import gather_sum, similarity_sum
+
+# Densities that differ by less than this many rounding errors are equal. Without it, the scaling
+# would blow the last bit of equal densities up to the whole range.
+_ROUNDING_ERRORS = 32
+
+
+def node_density(projected: Tensor, hypergraph: Hypergraph, delta: float, neighbourhood: str) -> Tensor:
+    """Sum each node's similarities to its neighbours that are greater than ``delta``, (3).
+
+    Parameters
+    ----------
+    projected : Tensor, (n, heads, units)
+        Rows of WX for each head. The similarity of a zero row to any other is zero.
+    hypergraph : Hypergraph
+        Tells who is whose neighbour.
+    delta : float
+        Threshold of the cosine similarity.
+    neighbourhood : {"centre", "shared"}
+        See `Hypergraph.neighbourhood`.
+
+    Returns
+    -------
+    Tensor, (n, heads)
+    """
+    lengths = projected.square().sum(-1, keepdim=True)
+    zero = lengths == 0
+    # Replaced before the root, whose gradient at zero is infinite.
+    directions = projected / lengths.masked_fill(zero, 1).sqrt()
+    return similarity_sum(directions, delta, *hypergraph.neighbourhood(neighbourhood))
+
+
+def hyperedge_density(density: Tensor, hypergraph: Hypergraph) -> Tensor:
+    """Sum the densities of each hyperedge's nodes, (9): (n, heads) → (m, heads)."""
+    return gather_sum(density, hypergraph.to_hyperedges)
+
+
+def scale_density(density: Tensor, attention: Tensor) -> Tensor:
+    """Scale densities to [0, max(attention)], the ρ̃ of (5), for each head by itself.
+
+    Parameters
+    ----------
+    density : Tensor, (s, heads)
+        Densities of all nodes, or of all hyperedges.
+    attention : Tensor, (t, heads)
+        Attention values of all incidences.
+
+    Returns
+    -------
+    Tensor, (s, heads)
+        Zero where all densities of a head are equal, or where no attention value is positive.
+    """
+    low, high = density.amin(0), density.amax(0)
+    span = high - low
+    equal = span <= _ROUNDING_ERRORS * torch.finfo(density.dtype).eps * high.abs()
+    highest = attention.amax(0).clamp_min(0)
+    scaled = (density - low) / span.masked_fill(equal, 1) * highest
+    return scaled.masked_fill(equal, 0)

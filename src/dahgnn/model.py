@@ -1,0 +1,105 @@
+"""The network of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from dahgnn.checks import check_count
+from dahgnn.config import ModelConfig
+from dahgnn.hypergraph import Hypergraph
+from dahgnn.layers import DensityAwareAttention, HypergraphConvolution
+
+
+class DAHGNN(nn.Module):
+    """Density-aware hypergraph neural network: a convolution, then two attention layers.
+
+    Parameters
+    ----------
+    in_features : int
+        Length d₀ of a feature vector.
+    n_classes : int
+        Number of classes c, two or more.
+    hidden, heads, units, delta, density, neighbourhood, density_gradient, convolution, final_activation
+        As in `ModelConfig`, with the paper's values as defaults.
+    generator : torch.Generator, optional
+        Source of the initial weights.
+
+    Examples
+    --------
+    >>> features = torch.rand(50, 7)
+    >>> hypergraph = Hypergraph.from_features(features, k=5)
+    >>> DAHGNN(in_features=7, n_classes=3)(features, hypergraph).shape
+    torch.Size([50, 3])
+    """
+
+    # Nothing is random in training: `training.fit` needs one pass an epoch.
+    trains_as_it_evaluates: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        *,
+        hidden: int = ModelConfig.hidden,
+        heads: int = ModelConfig.heads,
+        units: int = ModelConfig.units,
+        delta: float = ModelConfig.delta,
+        density: bool = ModelConfig.density,
+        neighbourhood: str = ModelConfig.neighbourhood,
+        density_gradient: bool = ModelConfig.density_gradient,
+        convolution: str = ModelConfig.convolution,
+        final_activation: bool = ModelConfig.final_activation,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_count("in_features", in_features, "DAHGNN")
+        check_count("n_classes", n_classes, "DAHGNN", low=2)
+        self.in_features, self.n_classes = in_features, n_classes
+        self.config = ModelConfig(
+            hidden=hidden,
+            heads=heads,
+            units=units,
+            delta=delta,
+            density=density,
+            neighbourhood=neighbourhood,
+            density_gradient=density_gradient,
+            convolution=convolution,
+            final_activation=final_activation,
+        )
+        attention = partial(
+            DensityAwareAttention,
+            delta=delta,
+            density=density,
+            neighbourhood=neighbourhood,
+            density_gradient=density_gradient,
+            generator=generator,
+        )
+        self.convolution = HypergraphConvolution(
+            in_features, hidden, convolution=convolution, generator=generator
+        )
+        self.attention1 = attention(hidden, units, heads=heads)
+        self.attention2 = attention(heads * units, n_classes, final_activation=final_activation)
+
+    @classmethod
+    def from_config(
+        cls, in_features: int, n_classes: int, config: ModelConfig, generator: torch.Generator | None = None
+    ) -> DAHGNN:
+        """Make the network that a config describes."""
+        return cls(in_features, n_classes, **asdict(config), generator=generator)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the constructor needs to make a network of the same shape."""
+        return {"in_features": self.in_features, "n_classes": self.n_classes, **asdict(self.config)}
+
+    def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
+        """Return the logits, (n, n_classes), for features (n, in_features)."""
+        x, e = self.convolution(features, hypergraph)
+        x, e = self.attention1(x, e, hypergraph)
+        logits: Tensor = self.attention2(x, e, hypergraph)[0]
+        return logits

@@ -1,0 +1,242 @@
+"""Sparse operations on incidences: plain PyTorch, differentiable, nothing of size n × m.
+
+An incidence joins a source to a target. A target's incidences are one segment of the forward order;
+a source's are one segment of the backward order. With both at hand every sum, also in a gradient,
+runs over segments: nothing is scattered, so results repeat bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.nn.functional import embedding_bag, leaky_relu
+
+# Slope of the LeakyReLU of the attention; the paper names none, this is that of GAT.
+NEGATIVE_SLOPE = 0.2
+
+# Numbers that one gathered block of neighbours may hold: 64 MiB in float32.
+_BLOCK = 1 << 24
+
+
+class Segments(NamedTuple):
+    """Incidences grouped by what they belong to (compressed sparse rows).
+
+    Attributes
+    ----------
+    offsets : Tensor, (s + 1,)
+        Segment j holds the incidences ``offsets[j]`` up to ``offsets[j + 1]``.
+    indices : Tensor, (t,)
+        What each incidence joins its segment to.
+    """
+
+    offsets: Tensor
+    indices: Tensor
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def owners(self) -> Tensor:
+        """Return the segment of each incidence, shape (t,)."""
+        segments = torch.arange(len(self), device=self.offsets.device)
+        return segments.repeat_interleave(self.offsets.diff(), output_size=len(self.indices))
+
+
+class Incidence(NamedTuple):
+    """Who sends to whom, in both orders.
+
+    Attributes
+    ----------
+    forward : Segments
+        The sources of each target.
+    backward : Segments
+        The targets of each source.
+    owners : Tensor, (t,)
+        The target of each incidence, in forward order.
+    positions : Tensor, (t,)
+        Where each incidence of the backward order stands in the forward order.
+    """
+
+    forward: Segments
+    backward: Segments
+    owners: Tensor
+    positions: Tensor
+
+
+class _Gather(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, incidence: Incidence) -> Tensor:
+        ctx.incidence = incidence
+        return values.index_select(0, incidence.forward.indices)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        incidence = ctx.incidence
+        return _segment_sum(gradient, incidence.positions, incidence.backward.offsets), None
+
+
+class _Spread(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, incidence: Incidence) -> Tensor:
+        ctx.incidence = incidence
+        return values.index_select(0, incidence.owners)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return segment_sum(gradient, ctx.incidence), None
+
+
+class _SegmentSum(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, incidence: Incidence) -> Tensor:
+        ctx.incidence = incidence
+        everything = torch.arange(len(values), device=values.device)
+        return _segment_sum(values, everything, incidence.forward.offsets)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return spread(gradient, ctx.incidence), None
+
+
+class _GatherSum(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, forward: Segments, backward: Segments) -> Tensor:
+        ctx.segments = forward, backward
+        return _segment_sum(values, forward.indices, forward.offsets)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        forward, backward = ctx.segments
+        return cast(Tensor, _GatherSum.apply(gradient, backward, forward)), None, None
+
+
+def _segment_sum(values: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
+    """Sum ``values[indices]`` over the segments; an empty segment gives zeros."""
+    flat = values.reshape(len(values), -1)
+    # An embedding bag gathers and sums in one pass, without the gathered array in between.
+    total = embedding_bag(indices, flat, offsets, mode="sum", include_last_offset=True)
+    return total.reshape(len(offsets) - 1, *values.shape[1:])
+
+
+def gather(values: Tensor, incidence: Incidence) -> Tensor:
+    """Give each incidence the value of its source: (sources, …) → (t, …)."""
+    return cast(Tensor, _Gather.apply(values, incidence))
+
+
+def spread(values: Tensor, incidence: Incidence) -> Tensor:
+    """Give each incidence the value of its target: (targets, …) → (t, …)."""
+    return cast(Tensor, _Spread.apply(values, incidence))
+
+
+def segment_sum(values: Tensor, incidence: Incidence) -> Tensor:
+    """Sum the incidences of each target: (t, …) → (targets, …)."""
+    return cast(Tensor, _SegmentSum.apply(values, incidence))
+
+
+def gather_sum(values: Tensor, incidence: Incidence) -> Tensor:
+    """Sum over the sources of each target: (sources, …) → (targets, …); the product with Hᵀ or H."""
+    return cast(Tensor, _GatherSum.apply(values, incidence.forward, incidence.backward))
+
+
+def attention_scores(source: Tensor, target: Tensor, incidence: Incidence) -> Tensor:
+    """Score each incidence, (4): LeakyReLU of its source's share plus its target's.
+
+    Parameters
+    ----------
+    source : Tensor, (sources, heads)
+        Product of the source's row with its half of the attention vector.
+    target : Tensor, (targets, heads)
+        Product of the target's row with the other half.
+    incidence : Incidence
+        Who sends to whom.
+
+    Returns
+    -------
+    Tensor, (t, heads)
+    """
+    return leaky_relu(gather(source, incidence) + spread(target, incidence), NEGATIVE_SLOPE)
+
+
+def segment_softmax(scores: Tensor, incidence: Incidence) -> Tensor:
+    """Turn scores into coefficients that sum to one over each target's incidences: (t, heads) → same."""
+    with torch.no_grad():
+        highest = torch.segment_reduce(scores.detach(), "max", offsets=incidence.forward.offsets, axis=0)
+    weights = (scores - spread(highest, incidence)).exp()
+    return weights / spread(segment_sum(weights, incidence), incidence)
+
+
+def weighted_sum(values: Tensor, coefficients: Tensor, incidence: Incidence) -> Tensor:
+    """Sum each target's sources by coefficients (t, heads): (sources, heads, units) → (targets, heads, units)."""
+    return segment_sum(gather(values, incidence) * coefficients.unsqueeze(-1), incidence)
+
+
+class _SimilaritySum(Function):
+    @staticmethod
+    def forward(ctx: Any, directions: Tensor, delta: float, forward: Segments, backward: Segments) -> Tensor:
+        ctx.save_for_backward(directions)
+        ctx.delta, ctx.segments = delta, (forward, backward)
+        return (directions * _sum_similar(directions, directions, delta, forward)).sum(-1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        (directions,) = ctx.saved_tensors
+        forward, backward = ctx.segments
+        weight = gradient.unsqueeze(-1)
+        as_target = weight * _sum_similar(directions, directions, ctx.delta, forward)
+        as_source = _sum_similar(directions, weight * directions, ctx.delta, backward)
+        return as_target + as_source, None, None, None
+
+
+def _sum_similar(directions: Tensor, values: Tensor, delta: float, segments: Segments) -> Tensor:
+    """Sum, for each node, the values of those neighbours whose direction is similar: (n, heads, units)."""
+    sums = []
+    for start, stop in _blocks(segments, most=_BLOCK // directions[0].numel()):
+        offsets = segments.offsets[start : stop + 1]
+        # The whole is one block unless it is large; only then is the host asked where a block ends.
+        pairs = slice(None) if stop - start == len(segments) else slice(int(offsets[0]), int(offsets[-1]))
+        block = Segments(offsets - offsets[0], segments.indices[pairs])
+        here = directions[start:stop].index_select(0, block.owners())
+        there = directions.index_select(0, block.indices)
+        similar = (here * there).sum(-1, keepdim=True) > delta  # (pairs, heads, 1)
+        chosen = values.index_select(0, block.indices) * similar
+        sums.append(_segment_sum(chosen, torch.arange(len(chosen), device=chosen.device), block.offsets))
+    return torch.cat(sums)
+
+
+def _blocks(segments: Segments, most: int) -> Iterator[tuple[int, int]]:
+    """Cut the segments into runs of at most ``most`` incidences, or of a single longer segment."""
+    if len(segments.indices) <= most:
+        yield 0, len(segments)
+        return
+    offsets = segments.offsets.cpu()
+    start = 0
+    while start < len(segments):
+        stop = int(torch.searchsorted(offsets, int(offsets[start]) + most, right=True)) - 1
+        stop = max(stop, start + 1)
+        yield start, stop
+        start = stop
+
+
+def similarity_sum(directions: Tensor, delta: float, forward: Segments, backward: Segments) -> Tensor:
+    """Sum each node's cosine similarities to its neighbours, those over ``delta`` alone, (3).
+
+    Both directions recompute the similarities block by block, so that memory does not grow with the
+    number of pairs.
+
+    Parameters
+    ----------
+    directions : Tensor, (n, heads, units)
+        Rows of length one, or zero.
+    delta : float
+        Threshold; a similarity must be greater to count.
+    forward, backward : Segments
+        The neighbours of each node, and the nodes that it is a neighbour of.
+
+    Returns
+    -------
+    Tensor, (n, heads)
+    """
+    return cast(Tensor, _SimilaritySum.apply(directions, delta, forward, backward))

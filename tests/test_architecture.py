@@ -1,0 +1,73 @@
+"""A module imports only modules of a strictly lower rank, and each has its test."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "dahgnn"
+
+RANKS = {
+    "_version": 0,
+    "checks": 0,
+    "files": 0,
+    "config": 1,
+    "ops": 1,
+    "splits": 2,
+    "knn": 2,
+    "datasets": 2,
+    "hypergraph": 3,
+    "density": 4,
+    "layers": 5,
+    "model": 6,
+    "baselines": 6,
+    "training": 7,
+    "persistence": 7,
+    "report": 9,
+    "demo": 10,
+    "cli": 11,
+}
+MODULES = sorted(path.stem for path in SOURCE.glob("*.py") if path.stem != "__init__")
+
+
+def imported_modules(module: str) -> set[str]:
+    tree = ast.parse((SOURCE / f"{module}.py").read_text())
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively"
+            names.add(node.module or "")
+        elif isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+    return {name.split(".")[1] for name in names if name.startswith("dahgnn.")}
+
+
+def test_every_module_has_a_rank():
+    assert set(MODULES) == set(RANKS)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_lower_ranks(module):
+    for name in imported_modules(module):
+        assert RANKS[name] < RANKS[module], (
+            f"{module} (rank {RANKS[module]}) imports {name} (rank {RANKS[name]})"
+        )
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "_version"])
+def test_every_module_has_a_test_file(module):
+    assert (Path(__file__).parent / f"test_{module}.py").exists()
+
+
+def test_the_source_is_one_level_deep():
+    assert [path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"] == []
+
+
+def test_import_leaves_optional_packages_alone():
+    optional = ["matplotlib", "mlxtend", "openTSNE", "rich", "sklearn", "safetensors", "scipy"]
+    code = "import sys, torch; before = set(sys.modules); import dahgnn; new = set(sys.modules) - before\n"
+    code += f"print([name for name in {optional} if name in new])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
