@@ -301,9 +301,9 @@ class Hypergraph:
         pairs = min(float((sizes * (sizes - 1)).sum()), self.n_nodes * (self.n_nodes - 1))
         if pairs > _MOST_PAIRS:
             raise ValueError(
-                f"The density of neighbourhood 'shared' needs the pairs of nodes that share a hyperedge. Got up to "
-                f"{pairs:.3g} of them, more than {_MOST_PAIRS}. Give the hyperedges centres, leave out the largest "
-                "ones, or set density=False."
+                "The pairs of nodes that share a hyperedge, whose similarity is the density of neighbourhood "
+                f"'shared', must be at most {_MOST_PAIRS:,}. Got up to {pairs:,.0f}. Give the hyperedges "
+                "centres, leave out the largest ones, or set density=False."
             )
         offsets, indices = (part.cpu().numpy() for part in self.by_node)
         incidence = csr_array((indices >= 0, indices, offsets), shape=(self.n_nodes, self.n_hyperedges))

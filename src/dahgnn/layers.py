@@ -68,12 +68,12 @@ class HypergraphConvolution(nn.Module):
         _xavier_uniform(self.weight, generator)
 
     def forward(self, x: Tensor, hypergraph: Hypergraph) -> tuple[Tensor, Tensor]:
-        """Return (nodes, hyperedges), shapes (n, out_features) and (m, out_features), for x (n, in_features)."""
+        """Return nodes (n, out_features) and hyperedges (m, out_features) for x (n, in_features)."""
         _check_rows("x", x, hypergraph.n_nodes, self.in_features, self)
         if self.convolution == "printed" and hypergraph.n_nodes != hypergraph.n_hyperedges:
             raise ValueError(
-                "The 'convolution' parameter of HypergraphConvolution must be 'typed' unless there are as many "
-                f"hyperedges as nodes. Got 'printed' with {hypergraph!r}."
+                "The 'convolution' parameter of HypergraphConvolution must be 'typed' unless there are as "
+                f"many hyperedges as nodes. Got 'printed' with {hypergraph!r}."
             )
         node_scale = _inverse_root(hypergraph.node_degrees, x)
         hyperedge_scale = _inverse_root(hypergraph.hyperedge_degrees, x)
@@ -226,7 +226,7 @@ class DensityAwareAttention(nn.Module):
 
 
 def _xavier_uniform(weight: Tensor, generator: torch.Generator | None) -> None:
-    """Fill with U(−b, b), b = √(6 / (fan-in + fan-out)) of the last two dimensions (Glorot and Bengio, 2010)."""
+    """Fill with U(−b, b), b = √(6 / (rows + columns)) of each matrix (Glorot and Bengio, 2010)."""
     bound = math.sqrt(6 / (weight.shape[-2] + weight.shape[-1]))
     with torch.no_grad():
         weight.uniform_(-bound, bound, generator=generator)

@@ -7,6 +7,7 @@ runs over segments: nothing is scattered, so results repeat bit for bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
@@ -115,7 +116,7 @@ class _GatherSum(Function):
 
 def _segment_sum(values: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
     """Sum ``values[indices]`` over the segments; an empty segment gives zeros."""
-    flat = values.reshape(len(values), -1)
+    flat = values.reshape(len(values), math.prod(values.shape[1:]))
     # An embedding bag gathers and sums in one pass, without the gathered array in between.
     total = embedding_bag(indices, flat, offsets, mode="sum", include_last_offset=True)
     return total.reshape(len(offsets) - 1, *values.shape[1:])
@@ -169,7 +170,7 @@ def segment_softmax(scores: Tensor, incidence: Incidence) -> Tensor:
 
 
 def weighted_sum(values: Tensor, coefficients: Tensor, incidence: Incidence) -> Tensor:
-    """Sum each target's sources by coefficients (t, heads): (sources, heads, units) → (targets, heads, units)."""
+    """Sum by coefficients (t, heads): (sources, heads, units) → (targets, heads, units)."""
     return segment_sum(gather(values, incidence) * coefficients.unsqueeze(-1), incidence)
 
 
