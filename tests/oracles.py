@@ -43,7 +43,8 @@ def hyperedge_weights(hypergraph):
 
 def inverse_root(degrees):
     """D^(-1/2) as a matrix; a degree of zero gives zero."""
-    return torch.diag(torch.tensor([d**-0.5 if d > 0 else 0.0 for d in degrees.tolist()]).double())
+    roots = [degree**-0.5 if degree > 0 else 0.0 for degree in degrees.tolist()]
+    return torch.diag(torch.tensor(roots, dtype=torch.float64))
 
 
 def convolution(features, theta, hypergraph, kind="typed"):

@@ -139,3 +139,26 @@ def test_density_bears_tiny_and_huge_rows(scale):
     projected = normal(hypergraph.n_nodes, 2, 3)
     density = node_density(projected, hypergraph, 0.4, "centre")
     assert_close(node_density(scale * projected, hypergraph, 0.4, "centre"), density)
+
+
+def test_orthogonal_rows_have_equal_densities_at_a_threshold_of_zero():
+    generator = torch.Generator().manual_seed(0)
+    rows, _ = torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64, generator=generator))
+    hypergraph = Hypergraph.from_hyperedges([range(6)], n_nodes=6)
+    density = node_density(rows.unsqueeze(1), hypergraph, 0.0, "shared")
+    assert (scale_density(density, torch.ones(6, 1, dtype=torch.float64)) == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_similarity_is_greater_than_one(seed):
+    row = torch.randn(1, 1, 7, generator=torch.Generator().manual_seed(seed))
+    hypergraph = Hypergraph.from_hyperedges([range(5)], n_nodes=5)
+    assert (node_density(row.expand(5, 1, 7), hypergraph, 1.0, "shared") == 0).all()
+
+
+@pytest.mark.parametrize("scale", [1e-36, 1e-25, 1e20, 1e36])
+def test_the_density_does_not_see_the_scale_in_single_precision(scale):
+    rows = torch.rand(9, 2, 4, generator=torch.Generator().manual_seed(0))
+    hypergraph = Hypergraph.from_hyperedges([range(9)], n_nodes=9)
+    plain, scaled = (node_density(each, hypergraph, 0.4, "shared") for each in (rows, scale * rows))
+    torch.testing.assert_close(plain, scaled)

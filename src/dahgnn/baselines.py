@@ -40,7 +40,9 @@ class HGNN(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        check_count("in_features", in_features, "HGNN")
         check_count("n_classes", n_classes, "HGNN", low=2)
+        check_count("hidden", hidden, "HGNN")
         check_number("dropout", dropout, "HGNN", low=0, high=1)
         self.in_features, self.n_classes = in_features, n_classes
         self.hidden, self.dropout = hidden, dropout

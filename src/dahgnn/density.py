@@ -9,7 +9,8 @@ from dahgnn.hypergraph import Hypergraph
 from dahgnn.ops import gather_sum, similarity_sum
 
 # Densities that differ by less than this many rounding errors are equal. Without it, the scaling
-# would blow the last bit of equal densities up to the whole range.
+# would blow the last bit of equal densities up to the whole range. Densities are sums of cosines, so
+# their errors are at least those of numbers near one.
 _ROUNDING_ERRORS = 32
 
 
@@ -31,10 +32,12 @@ def node_density(projected: Tensor, hypergraph: Hypergraph, delta: float, neighb
     -------
     Tensor, (n, heads)
     """
-    lengths = projected.square().sum(-1, keepdim=True)
-    zero = lengths == 0
-    # Replaced before the root, whose gradient at zero is infinite.
-    directions = projected / lengths.masked_fill(zero, 1).sqrt()
+    # A direction has no scale: dividing by the largest entry keeps squares in range and, being a
+    # constant, leaves the gradient alone. Zero rows stay zero.
+    largest = projected.detach().abs().amax(-1, keepdim=True)
+    scaled = projected / largest.masked_fill(largest == 0, 1)
+    lengths = scaled.square().sum(-1, keepdim=True)
+    directions = scaled / lengths.masked_fill(largest == 0, 1).sqrt()
     return similarity_sum(directions, delta, *hypergraph.neighbourhood(neighbourhood))
 
 
@@ -60,7 +63,7 @@ def scale_density(density: Tensor, attention: Tensor) -> Tensor:
     """
     low, high = density.amin(0), density.amax(0)
     span = high - low
-    equal = span <= _ROUNDING_ERRORS * torch.finfo(density.dtype).eps * high.abs()
+    equal = span <= _ROUNDING_ERRORS * torch.finfo(density.dtype).eps * high.abs().clamp_min(1)
     highest = attention.amax(0).clamp_min(0)
     scaled = (density - low) / span.masked_fill(equal, 1) * highest
     return scaled.masked_fill(equal, 0)

@@ -201,7 +201,8 @@ def _sum_similar(directions: Tensor, values: Tensor, delta: float, segments: Seg
         block = Segments(offsets - offsets[0], segments.indices[pairs])
         here = directions[start:stop].index_select(0, block.owners())
         there = directions.index_select(0, block.indices)
-        similar = (here * there).sum(-1, keepdim=True) > delta  # (pairs, heads, 1)
+        # No cosine is greater than one, but its rounding may be.
+        similar = (here * there).sum(-1, keepdim=True).clamp_max(1) > delta  # (pairs, heads, 1)
         chosen = values.index_select(0, block.indices) * similar
         sums.append(_segment_sum(chosen, torch.arange(len(chosen), device=chosen.device), block.offsets))
     return torch.cat(sums)

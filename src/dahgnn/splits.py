@@ -25,7 +25,7 @@ class Split:
     Examples
     --------
     >>> Split(train=[0, 3], validation=[1], test=[2, 4]).digest
-    '1d1a0ab4c2e31a34'
+    '4ab75ae0a2ca8f16'
     """
 
     train: Tensor

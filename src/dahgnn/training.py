@@ -148,7 +148,8 @@ def fit(
     >>> features = torch.randn(60, 5, generator=generator) + 3 * labels[:, None]
     >>> hypergraph = Hypergraph.from_features(features, k=5)
     >>> split = split_per_class(labels, train=5, validation=5, seed=0)
-    >>> result = fit(DAHGNN(5, 2, generator=generator), features, hypergraph, labels, split)
+    >>> model = DAHGNN(5, 2, generator=generator)
+    >>> result = fit(model, features, hypergraph, labels, split, TrainingConfig(max_epochs=50))
     >>> result.accuracy(labels, split.test)
     1.0
     """

@@ -1,0 +1,8 @@
+"""Let ``python -m dahgnn`` be the command line."""
+
+import sys
+
+from dahgnn.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

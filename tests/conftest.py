@@ -1,0 +1,44 @@
+"""Small data that many tests share."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+from dahgnn import Hypergraph, Split, split_per_class
+
+# The machine may be busy: no example fails for being slow.
+settings.register_profile("dahgnn", deadline=None, derandomize=True)
+settings.load_profile("dahgnn")
+
+
+@pytest.fixture(scope="session")
+def blobs() -> tuple[torch.Tensor, torch.Tensor]:
+    """Three classes of 40 points in six dimensions, apart but not trivially so."""
+    generator = torch.Generator().manual_seed(7)
+    labels = torch.arange(120) % 3
+    centres = 2.5 * torch.randn(3, 6, generator=generator)
+    return centres[labels] + torch.randn(120, 6, generator=generator), labels
+
+
+@pytest.fixture(scope="session")
+def blob_hypergraph(blobs) -> Hypergraph:
+    return Hypergraph.from_features(blobs[0], k=5)
+
+
+@pytest.fixture(scope="session")
+def blob_split(blobs) -> Split:
+    return split_per_class(blobs[1], train=5, validation=8, seed=0)
+
+
+@pytest.fixture(scope="session")
+def mnist_folder() -> Path:
+    """The four official files, where they are at hand (DAHGNN_TEST_MNIST, or beside the checkout)."""
+    import os
+
+    default = Path(__file__).parents[2] / "shared" / "data" / "mnist"
+    folder = Path(os.environ.get("DAHGNN_TEST_MNIST", default))
+    if not (folder / "train-images-idx3-ubyte.gz").exists():
+        pytest.skip("the MNIST files are not at hand")
+    return folder

@@ -1,0 +1,52 @@
+import pytest
+import torch
+from oracles import convolution
+
+from dahgnn import HGNN, Hypergraph
+from dahgnn.baselines import label_spreading
+
+
+def test_hgnn_is_two_convolutions(blobs, blob_hypergraph):
+    features = blobs[0].double()
+    model = HGNN(6, 3, hidden=5).double().eval()
+    hidden, _ = convolution(features, model.convolution1.weight, blob_hypergraph)
+    expected, _ = convolution(hidden.relu(), model.convolution2.weight, blob_hypergraph)
+    torch.testing.assert_close(model(features, blob_hypergraph), expected, rtol=0, atol=1e-10)
+
+
+def test_hgnn_drops_out_while_training_alone(blobs, blob_hypergraph):
+    model = HGNN(6, 3, dropout=0.5)
+    first, second = (model.train()(blobs[0], blob_hypergraph) for _ in range(2))
+    assert not torch.equal(first, second)
+    first, second = (model.eval()(blobs[0], blob_hypergraph) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"dropout": 1.5}, "'dropout'"), ({"n_classes": 1}, "'n_classes'"), ({"hidden": 0}, "'hidden'")],
+)
+def test_bad_settings_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        HGNN(**{"in_features": 6, "n_classes": 3, **settings})
+
+
+def test_label_spreading_learns_the_blobs(blobs, blob_split):
+    features, labels = blobs
+    probabilities, alpha = label_spreading(features, labels, blob_split, k=5)
+    assert (probabilities.argmax(1) == labels)[blob_split.test].double().mean() > 0.9
+    torch.testing.assert_close(probabilities.sum(1), torch.ones(len(labels)))
+    assert 0 < alpha < 1
+
+
+def test_label_spreading_never_reads_test_labels(blobs, blob_split):
+    features, labels = blobs
+    hidden = labels.clone()
+    hidden[blob_split.test] = -1
+    known, unknown = (label_spreading(features, given, blob_split, k=5)[0] for given in (labels, hidden))
+    assert torch.equal(known, unknown)
+
+
+def test_hgnn_checks_its_input():
+    with pytest.raises(ValueError, match=r"'x' parameter of HypergraphConvolution must be of shape \(2, 6\)"):
+        HGNN(6, 3)(torch.ones(2, 5), Hypergraph.from_hyperedges([[0, 1]], n_nodes=2))

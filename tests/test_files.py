@@ -1,0 +1,38 @@
+import os
+import stat
+
+import pytest
+
+from dahgnn.files import replacing
+
+
+def test_the_new_content_takes_the_place_of_the_old(tmp_path):
+    path = tmp_path / "deep" / "note.txt"
+    for content in ("old", "new"):
+        with replacing(path) as temporary:
+            temporary.write_text(content)
+    assert path.read_text() == "new"
+    assert os.listdir(path.parent) == ["note.txt"]
+
+
+@pytest.mark.parametrize("error", [OSError("No space left on device"), KeyboardInterrupt()])
+def test_an_error_leaves_the_old_content_and_nothing_beside_it(tmp_path, error):
+    path = tmp_path / "note.txt"
+    path.write_text("old")
+    with pytest.raises(type(error)), replacing(path) as temporary:
+        temporary.write_text("ne")
+        raise error
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["note.txt"]
+
+
+def test_the_mode_is_that_of_the_old_file_or_of_any_new_one(tmp_path):
+    path, plain = tmp_path / "note.txt", tmp_path / "plain.txt"
+    plain.write_text("")
+    with replacing(path):
+        pass
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    path.chmod(0o640)
+    with replacing(path):
+        pass
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640

@@ -1,0 +1,150 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dahgnn import knn as module
+from dahgnn.knn import knn
+
+
+def brute_force(points, k: int) -> list[list[int]]:
+    """Sort all others by distance, then by index: one node at a time, in float64."""
+    points = np.asarray(points, dtype=np.float64)
+    found = []
+    for i, point in enumerate(points):
+        squares = [(float(((point - other) ** 2).sum()), j) for j, other in enumerate(points) if j != i]
+        found.append([j for _, j in sorted(squares)[:k]])
+    return found
+
+
+def points_of(draw_from, most_rows=14, most_columns=4):
+    shape = st.tuples(st.integers(2, most_rows), st.integers(1, most_columns))
+    return shape.flatmap(
+        lambda size: st.lists(
+            st.lists(draw_from, min_size=size[1], max_size=size[1]), min_size=size[0], max_size=size[0]
+        )
+    )
+
+
+# Small integers give many equal rows and many ties, all of them exact.
+@given(points=points_of(st.integers(-2, 2)), data=st.data())
+def test_ties_go_to_the_lower_index(points, data):
+    k = data.draw(st.integers(1, len(points) - 1))
+    for dtype in (np.float32, np.float64):
+        assert knn(np.array(points, dtype), k).indices.tolist() == brute_force(points, k)
+
+
+@given(points=points_of(st.floats(-1e3, 1e3, width=32)), data=st.data(), tile=st.integers(1, 20))
+def test_neighbours_equal_a_brute_force_search_for_any_tile(points, data, tile):
+    k = data.draw(st.integers(1, len(points) - 1))
+    points = np.array(points, np.float32)
+    assert knn(points, k, tile=tile).indices.tolist() == brute_force(points, k)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("n", "d", "k"), [(2, 1, 1), (97, 5, 10), (300, 40, 299), (500, 64, 7)])
+def test_random_points(n, d, k, dtype):
+    points = torch.randn(n, d, dtype=dtype, generator=torch.Generator().manual_seed(n))
+    found = knn(points, k)
+    assert found.indices.tolist() == brute_force(points, k)
+    expected = (points[:, None].double() - points[found.indices].double()).square().sum(-1).sqrt()
+    torch.testing.assert_close(found.distances, expected.to(dtype))
+    assert found.distances.dtype == dtype
+
+
+@pytest.mark.parametrize("tile", [1, 7, 64, 299, 300, 1000])
+def test_the_tile_never_changes_a_bit(tile):
+    points = torch.randn(300, 33, generator=torch.Generator().manual_seed(1)).round(decimals=1)
+    reference, tiled = knn(points, 12), knn(points, 12, tile=tile)
+    assert torch.equal(reference.indices, tiled.indices)
+    assert torch.equal(reference.distances, tiled.distances)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e7])
+def test_a_large_common_offset_costs_no_neighbour(offset):
+    points = (torch.randn(200, 8, generator=torch.Generator().manual_seed(2)) + offset).float()
+    assert knn(points, 5).indices.tolist() == brute_force(points, 5)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30, 3e38 / 8])
+def test_squares_neither_overflow_nor_vanish(scale):
+    points = torch.randn(100, 4, generator=torch.Generator().manual_seed(3)).clamp(-7, 7) * scale
+    found = knn(points, 5)
+    assert found.indices.tolist() == brute_force(points.double() / scale, 5)
+    assert found.distances.isfinite().all()
+    assert (found.distances > 0).all()
+
+
+def test_an_outlier_costs_no_neighbour():
+    points = torch.randn(200, 8, generator=torch.Generator().manual_seed(4))
+    points[17] = 1e6
+    assert knn(points, 5).indices.tolist() == brute_force(points, 5)
+
+
+def test_equal_points_list_the_lowest_others():
+    found = knn(torch.full((50, 3), 0.1), 3)
+    assert found.indices[:5].tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2]]
+    assert (found.distances == 0).all()
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 100))
+def test_lower_bounds_are_lower_bounds(seed):
+    points = torch.randn(60, 50, generator=torch.Generator().manual_seed(seed)) + 3
+    squares = torch.cdist(points.double(), points.double()).square()
+    for dtype in (torch.float32, torch.float64):
+        bounds = module._LowerBounds(points, 1.0, dtype).tile(torch.arange(60), 0, 60).double()
+        bounds.fill_diagonal_(-1)
+        assert (bounds <= squares).all()
+        # … and not so low that they would be of no use.
+        assert (bounds >= squares - 0.1).fill_diagonal_(True).all()
+
+
+def test_coarse_float32_products_do_not_change_the_result():
+    points = torch.randn(150, 20, generator=torch.Generator().manual_seed(5))
+    reference = knn(points, 5).indices
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert torch.equal(knn(points, 5).indices, reference)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_device_never_changes_a_bit(dtype):
+    points = torch.randn(3000, 50, dtype=dtype, generator=torch.Generator().manual_seed(6)).round(decimals=1)
+    reference, found = knn(points, 10), knn(points.cuda(), 10)
+    assert torch.equal(reference.indices, found.indices.cpu())
+    assert torch.equal(reference.distances, found.distances.cpu())
+
+
+@pytest.mark.parametrize("k", [0, -1, 5, 100])
+def test_k_out_of_range_is_refused(k):
+    with pytest.raises(ValueError, match="The 'k' parameter of knn must be"):
+        knn(torch.ones(5, 2), k)
+
+
+def test_k_too_large_says_the_largest():
+    with pytest.raises(ValueError, match=r"between 1 and n_nodes - 1 = 99. Got 100\."):
+        knn(torch.ones(100, 2), 100)
+
+
+def test_one_point_has_no_neighbour():
+    with pytest.raises(ValueError, match="n_nodes - 1 = 0"):
+        knn(torch.ones(1, 2), 1)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_features_must_be_finite(bad):
+    points = torch.ones(5, 2)
+    points[3, 1] = bad
+    with pytest.raises(ValueError, match="'features' parameter of knn must be finite"):
+        knn(points, 2)
+
+
+def test_a_tile_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="'tile'"):
+        knn(torch.ones(5, 2), 2, tile=0)

@@ -1,0 +1,212 @@
+"""The whole network against dense matrices and loops, in value and in gradient."""
+
+import math
+
+import oracles
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import (
+    FEATURES,
+    HYPERGRAPHS,
+    SQUARE,
+    assert_close,
+    assert_same_gradients,
+    hypergraph_parts,
+    make_rows,
+    normal,
+    renumbered_parts,
+)
+
+from dahgnn import DAHGNN, Hypergraph, ModelConfig
+
+IN_FEATURES, N_CLASSES = 5, 3
+
+
+@pytest.fixture(params=HYPERGRAPHS)
+def hypergraph(request):
+    return HYPERGRAPHS[request.param]()
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def make_model(seed=0, heads=2, **switches):
+    model = DAHGNN(IN_FEATURES, N_CLASSES, hidden=6, units=2, heads=heads, generator=seeded(seed), **switches)
+    return model.double()
+
+
+def check_network(hypergraph, kind="random", heads=2, convolution="typed", **switches):
+    model = make_model(heads=heads, convolution=convolution, **switches)
+    features = make_rows(kind, hypergraph.n_nodes, IN_FEATURES)
+    expected = oracles.network(features, model, hypergraph, kind=convolution, **switches)
+    assert_same_gradients([model(features, hypergraph)], [expected], [features, *model.parameters()])
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_network_is_convolution_and_two_attention_layers(hypergraph, features):
+    check_network(hypergraph, features)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("density", [False, True])
+@pytest.mark.parametrize("final_activation", [False, True])
+def test_network_with_switches(heads, density, final_activation):
+    check_network(HYPERGRAPHS["uniform"](), heads=heads, density=density, final_activation=final_activation)
+
+
+@pytest.mark.parametrize("density_gradient", [False, True])
+@pytest.mark.parametrize("neighbourhood", ["centre", "shared"])
+@pytest.mark.parametrize("delta", [0.0, 0.9])
+def test_network_with_each_form_of_density(delta, neighbourhood, density_gradient):
+    check_network(
+        HYPERGRAPHS["centred"](), delta=delta, neighbourhood=neighbourhood, density_gradient=density_gradient
+    )
+
+
+@pytest.mark.parametrize("name", SQUARE)
+def test_network_with_printed_convolution(name):
+    check_network(HYPERGRAPHS[name](), convolution="printed")
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("density", (True, False)),
+        ("delta", (0.0, 0.9)),
+        ("neighbourhood", ("centre", "shared")),
+        ("convolution", ("typed", "printed")),
+        ("final_activation", (True, False)),
+    ],
+)
+def test_every_switch_reaches_the_logits(name, values):
+    hypergraph = HYPERGRAPHS["uniform"]()
+    features = normal(hypergraph.n_nodes, IN_FEATURES)
+    first, second = (make_model(**{name: value})(features, hypergraph) for value in values)
+    assert not torch.allclose(first, second)
+
+
+def test_the_gradient_of_the_density_reaches_the_parameters():
+    hypergraph = HYPERGRAPHS["uniform"]()
+    features = normal(hypergraph.n_nodes, IN_FEATURES)
+    gradients = []
+    for density_gradient in (True, False):
+        model = make_model(density_gradient=density_gradient)
+        gradients.append(oracles.gradients([model(features, hypergraph)], [model.convolution.weight])[0])
+    assert not torch.allclose(*gradients)
+
+
+def test_defaults_are_the_papers():
+    model = DAHGNN(in_features=784, n_classes=10)
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    assert shapes == {
+        "convolution.weight": (784, 256),
+        "attention1.weight": (4, 256, 8),
+        "attention1.attention_node": (4, 16),
+        "attention1.attention_hyperedge": (4, 16),
+        "attention2.weight": (1, 32, 10),
+        "attention2.attention_node": (1, 20),
+        "attention2.attention_hyperedge": (1, 20),
+    }
+    hypergraph = HYPERGRAPHS["uniform"]()
+    features = normal(hypergraph.n_nodes, 784)
+    expected = oracles.network(features, model.double(), hypergraph)
+    assert_close(model(features, hypergraph), expected)
+
+
+def test_the_last_activation_alone_is_removed():
+    hypergraph = HYPERGRAPHS["uniform"]()
+    features = normal(hypergraph.n_nodes, IN_FEATURES)
+    with_activation, without = (
+        make_model(final_activation=flag)(features, hypergraph) for flag in (True, False)
+    )
+    assert bool((without < 0).any())
+    assert_close(with_activation, oracles.elu(without))
+
+
+def test_the_seed_of_the_generator_decides_the_weights():
+    first, same, other = (list(make_model(seed).parameters()) for seed in (1, 1, 2))
+    assert all(map(torch.equal, first, same))
+    assert not any(map(torch.equal, first, other))
+
+
+def test_from_config_passes_every_setting():
+    config = ModelConfig(
+        hidden=7, heads=3, units=2, delta=0.1, density=False, neighbourhood="shared",
+        density_gradient=True, convolution="printed", final_activation=False,
+    )  # fmt: skip
+    by_config = DAHGNN.from_config(5, 4, config, seeded())
+    by_name = DAHGNN(5, 4, **vars(config), generator=seeded())
+    assert by_config.settings == by_name.settings
+    assert all(map(torch.equal, by_config.parameters(), by_name.parameters()))
+
+
+def test_settings_make_the_same_network_again():
+    model = make_model(delta=0.1, neighbourhood="shared", final_activation=False)
+    again = DAHGNN(**model.settings).double()
+    again.load_state_dict(model.state_dict())
+    hypergraph = HYPERGRAPHS["uniform"]()
+    features = normal(hypergraph.n_nodes, IN_FEATURES)
+    assert torch.equal(again(features, hypergraph), model(features, hypergraph))
+
+
+@settings(max_examples=25, deadline=None)
+@given(case=renumbered_parts(), seed=st.integers(0, 1000), cover=st.booleans())
+def test_renumbering_renumbers_the_logits(case, seed, cover):
+    parts, nodes, _, renumbered = case
+    model = make_model(seed)
+    features = normal(len(nodes), IN_FEATURES, seed=seed)
+    before = model(features, Hypergraph.from_hyperedges(**parts, cover_isolated=cover))
+    after = model(features[nodes], Hypergraph.from_hyperedges(**renumbered, cover_isolated=cover))
+    assert_close(after, before[nodes])
+
+
+@settings(max_examples=25, deadline=None)
+@given(parts=hypergraph_parts(), zero=st.sets(st.integers(0, 8)), cover=st.booleans())
+def test_zero_rows_and_isolated_nodes_stay_finite(parts, zero, cover):
+    hypergraph = Hypergraph.from_hyperedges(**parts, cover_isolated=cover)
+    features = normal(hypergraph.n_nodes, IN_FEATURES)
+    features[[node for node in zero if node < len(features)]] = 0
+    model = make_model(density_gradient=True)
+    logits = model(features, hypergraph)
+    everything = [logits, *oracles.gradients([logits], list(model.parameters()))]
+    assert all(torch.isfinite(tensor).all() for tensor in everything)
+
+
+@pytest.mark.parametrize("shape", [(8, 5), (9, 4), (9,)])
+def test_wrong_shape_of_features(shape):
+    with pytest.raises(ValueError, match=r"must be of shape \(9, 5\)\. Got shape"):
+        make_model()(normal(*shape), HYPERGRAPHS["ragged"]())
+
+
+def test_printed_convolution_refuses_unequal_numbers():
+    with pytest.raises(ValueError, match=r"as many hyperedges as nodes.*n_nodes=9, n_hyperedges=8"):
+        make_model(convolution="printed")(normal(9, IN_FEATURES), HYPERGRAPHS["ragged"]())
+
+
+@pytest.mark.parametrize("n_classes", [1, 0, -1])
+def test_fewer_than_two_classes(n_classes):
+    with pytest.raises(ValueError, match=f"'n_classes' .* must be at least 2. Got {n_classes}"):
+        DAHGNN(5, n_classes)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "error", "message"),
+    [
+        ({"hidden": 0}, ValueError, "'hidden' .* must be at least 1. Got 0"),
+        ({"heads": 0}, ValueError, "'heads' .* must be at least 1. Got 0"),
+        ({"units": 0}, ValueError, "'units' .* must be at least 1. Got 0"),
+        ({"delta": 2}, ValueError, "'delta' .* at least -1 and at most 1. Got 2"),
+        ({"delta": math.nan}, ValueError, "'delta' .* Got nan"),
+        ({"neighbourhood": "share"}, ValueError, r"Got 'share'\. Did you mean 'shared'\?"),
+        ({"convolution": "type"}, ValueError, r"Got 'type'\. Did you mean 'typed'\?"),
+        ({"density": 0}, TypeError, "'density' .* must be True or False. Got 0"),
+        ({"density_gradient": 1}, TypeError, "'density_gradient' .* must be True or False. Got 1"),
+        ({"final_activation": "yes"}, TypeError, "'final_activation' .* must be True or False. Got 'yes'"),
+    ],
+)
+def test_wrong_settings(settings_, error, message):
+    with pytest.raises(error, match=message):
+        DAHGNN(5, 3, **settings_)

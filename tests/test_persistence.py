@@ -1,0 +1,169 @@
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from dahgnn import DAHGNN, HGNN, TrainingConfig, fit
+from dahgnn.persistence import FORMAT_VERSION, load_model, save_model
+
+
+def small_model(seed: int = 0) -> DAHGNN:
+    return DAHGNN(6, 3, hidden=8, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_model(small_model(), path)
+    return path
+
+
+def rewrite(path, header=None, weights=None) -> None:
+    """Write the file again with some of it changed."""
+    with safe_open(path, framework="pt") as file:
+        old = file.metadata()
+    changed = {key: value for key, value in {**old, **(header or {})}.items() if value is not None}
+    save_file({**load_file(path), **(weights or {})}, path, metadata=changed)
+
+
+@pytest.mark.parametrize("kind", [DAHGNN, HGNN])
+def test_a_loaded_model_predicts_the_same_bits(tmp_path, blobs, blob_hypergraph, blob_split, kind):
+    features, labels = blobs
+    model = kind(6, 3, hidden=8, generator=torch.Generator().manual_seed(0))
+    result = fit(model, features, blob_hypergraph, labels, blob_split, TrainingConfig(max_epochs=5))
+    save_model(model, tmp_path / "deep" / "model.safetensors")
+    loaded = load_model(tmp_path / "deep" / "model.safetensors")
+    assert type(loaded) is kind
+    assert loaded.settings == model.settings
+    assert torch.equal(loaded(features, blob_hypergraph), result.embedding)
+
+
+def test_every_setting_survives(tmp_path):
+    model = DAHGNN(
+        4, 2, hidden=3, heads=2, units=5, delta=0.1, density=False, neighbourhood="shared",
+        density_gradient=True, convolution="printed", final_activation=False,
+    ).double()  # fmt: skip
+    save_model(model, tmp_path / "model.safetensors")
+    loaded = load_model(tmp_path / "model.safetensors")
+    assert loaded.settings == model.settings
+    assert str(loaded) == str(model)
+    assert loaded.convolution.weight.dtype == torch.float64
+
+
+def test_a_loaded_model_can_be_trained_further(saved, blobs, blob_hypergraph, blob_split):
+    features, labels = blobs
+    result = fit(
+        load_model(saved), features, blob_hypergraph, labels, blob_split, TrainingConfig(max_epochs=3)
+    )
+    assert len(result.history) == 4
+
+
+def test_the_header_states_format_and_settings(saved):
+    with safe_open(saved, framework="pt") as file:
+        header = file.metadata()
+    assert header["format"] == "dahgnn-model"
+    assert header["format_version"] == str(FORMAT_VERSION)
+    assert json.loads(header["settings"])["hidden"] == 8
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
+def test_a_cut_file_is_refused(saved, share):
+    content = saved.read_bytes()
+    saved.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match="model.safetensors is cut, damaged or not safetensors"):
+        load_model(saved)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_text("hello")
+    with pytest.raises(ValueError, match="not safetensors"):
+        load_model(path)
+    save_file({"a": torch.ones(1)}, path)
+    with pytest.raises(ValueError, match="was not written by dahgnn"):
+        load_model(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    for path in (tmp_path / "nothing.safetensors", tmp_path):
+        with pytest.raises(FileNotFoundError, match=f"There is no model file {path}"):
+            load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ({"format_version": "2"}, "must be of format 1. Got 2, written by dahgnn"),
+        ({"settings": None}, "header of the model file .* is damaged"),
+        ({"settings": "{"}, "is damaged"),
+        ({"settings": "[]"}, "is damaged"),
+        ({"settings": '{"in_features": 6, "n_classes": 3, "colour": 1}'}, "is damaged .*colour"),
+        ({"settings": '{"in_features": 6, "n_classes": 1}'}, "is damaged .*n_classes"),
+        ({"model": "Exec"}, "is damaged .*Exec"),
+        # A network of a million gigabytes is recognised by its shapes, before any memory is taken.
+        (
+            {"settings": '{"in_features": 1000000000, "n_classes": 3, "hidden": 1000000}'},
+            "convolution.weight",
+        ),
+    ],
+)
+def test_a_bad_header_is_refused(saved, header, words):
+    rewrite(saved, header)
+    with pytest.raises(ValueError, match=words):
+        load_model(saved)
+
+
+@pytest.mark.parametrize(
+    "weights", [{"convolution.weight": torch.ones(2, 2)}, {"more": torch.ones(1)}], ids=["shape", "name"]
+)
+def test_weights_that_do_not_fit_are_named(saved, weights):
+    rewrite(saved, weights=weights)
+    with pytest.raises(
+        ValueError, match=f"does not hold the weights of its header: see {next(iter(weights))}"
+    ):
+        load_model(saved)
+
+
+def test_only_known_networks_are_saved(tmp_path):
+    with pytest.raises(TypeError, match="one of DAHGNN, HGNN. Got Linear"):
+        save_model(torch.nn.Linear(1, 1), tmp_path / "model.safetensors")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_leaves_the_old_file(saved):
+    before = saved.read_bytes()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limit[1]))
+    try:
+        with pytest.raises(Exception, match="File too large|os error 27"):
+            save_model(small_model(seed=1), saved)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+def test_a_kill_while_saving_leaves_a_whole_file(saved):
+    code = (
+        "import sys, torch; from dahgnn import DAHGNN; from dahgnn.persistence import save_model\n"
+        "models = [DAHGNN(400, 3, hidden=400, generator=torch.Generator().manual_seed(s)) for s in range(2)]\n"
+        "print('ready', flush=True)\n"
+        "while True:\n    [save_model(model, sys.argv[1]) for model in models]\n"
+    )
+    for delay in (0.02, 0.05, 0.11):
+        process = subprocess.Popen([sys.executable, "-c", code, str(saved)], stdout=subprocess.PIPE)
+        process.stdout.readline()
+        time.sleep(delay)
+        process.kill()
+        process.communicate()
+        assert load_model(saved).in_features in (6, 400)

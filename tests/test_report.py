@@ -1,0 +1,59 @@
+import pytest
+import torch
+
+from dahgnn.report import draw_embedding, markdown_table, tsne
+
+
+def line(method: str, test: float, epochs: int | None = 100) -> dict:
+    metrics = {"test_accuracy": test, "validation_accuracy": test + 0.01}
+    return {"method": method, "metrics": metrics, "epochs": epochs, "seconds": 2.0}
+
+
+def test_rows_are_means_with_deviations_in_order_of_appearance():
+    table = markdown_table([line("B", 0.90), line("A", 0.5, epochs=None), line("B", 0.92, epochs=200)])
+    assert table.splitlines()[2:] == [
+        "| B | 91.00 ± 1.41 | 92.00 ± 1.41 | 150 | 2.0 |",
+        "| A | 50.00 | 51.00 | – | 2.0 |",
+    ]
+
+
+def test_tsne_repeats_and_keeps_groups_apart():
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(90) % 3
+    embedding = 10 * torch.eye(3)[labels] + torch.randn(90, 3, generator=generator)
+    layout = tsne(embedding, seed=0)
+    assert torch.equal(layout, tsne(embedding, seed=0))
+    centres = torch.stack([layout[labels == label].mean(0) for label in range(3)])
+    assert torch.equal(torch.cdist(layout, centres).argmin(1), labels)
+
+
+def test_the_picture_shows_every_class_the_wrong_ones_and_the_title(tmp_path, monkeypatch):
+    drawn = {}
+
+    def remember(figure, path, **settings):
+        axes = figure.axes[0]
+        drawn["title"] = axes.get_title()
+        drawn["legend"] = [text.get_text() for text in axes.get_legend().get_texts()]
+        drawn["wrong"] = axes.collections[-1].get_offsets().tolist()
+        return save(figure, path, **settings)
+
+    from matplotlib.figure import Figure
+
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", remember)
+    labels = torch.tensor([0, 1, 2, 0, 1, 2])
+    predictions = torch.tensor([1, 1, 2, 0, 1, 0])
+    layout = torch.arange(12.0).reshape(6, 2)
+    path = tmp_path / "embedding.png"
+    # Node 0 is wrong too, but no test node.
+    draw_embedding(path, layout, labels, predictions, torch.tensor([2, 3, 4, 5]), title="75 % of 4")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert drawn == {"title": "75 % of 4", "legend": ["0", "1", "2", "wrong (1)"], "wrong": [[10.0, 11.0]]}
+
+
+def test_a_picture_that_cannot_be_written_leaves_nothing(tmp_path):
+    with pytest.raises(ValueError, match="not supported"):
+        draw_embedding(
+            tmp_path / "a.nope", torch.zeros(2, 2), *torch.zeros(3, 2, dtype=torch.int64), title=""
+        )
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,292 @@
+import logging
+import signal
+
+import pytest
+import torch
+from torch import nn
+
+from dahgnn import DAHGNN, HGNN, Hypergraph, Split, TrainingConfig, fit, split_per_class
+from dahgnn.datasets import load_digits, load_mnist
+from dahgnn.splits import sample_per_class
+from dahgnn.training import accuracy
+
+QUICK = TrainingConfig(max_epochs=30, patience=10, learning_rate=0.02)
+
+
+def small_model(seed: int = 0, kind: type = DAHGNN, **settings) -> nn.Module:
+    return kind(6, 3, hidden=16, generator=torch.Generator().manual_seed(seed), **settings)
+
+
+@pytest.fixture
+def task(blobs, blob_hypergraph, blob_split):
+    features, labels = blobs
+    return features, blob_hypergraph, labels, blob_split
+
+
+@pytest.mark.parametrize("kind", [DAHGNN, HGNN])
+def test_a_fit_learns_the_blobs(task, kind):
+    _, _, labels, split = task
+    result = fit(small_model(kind=kind), *task, TrainingConfig(learning_rate=0.02))
+    assert result.accuracy(labels, split.test) > 0.95
+    assert result.history[0].validation_loss > result.history[result.best_epoch].validation_loss
+
+
+def reference_fit(model, features, hypergraph, labels, split, config):
+    """The plain loop of section 4.2: update, evaluate, keep the best, stop by patience."""
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
+    )
+    best_loss, best_epoch, best_logits = float("inf"), None, None
+    for epoch in range(config.max_epochs + 1):
+        if epoch > 0:
+            model.train()
+            loss = nn.functional.cross_entropy(model(features, hypergraph)[split.train], labels[split.train])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if epoch % config.decay_every == 0:
+                for group in optimizer.param_groups:
+                    group["lr"] *= config.decay
+        model.eval()
+        with torch.no_grad():
+            logits = model(features, hypergraph)
+        loss = nn.functional.cross_entropy(logits[split.validation], labels[split.validation]).item()
+        if loss < best_loss:
+            best_loss, best_epoch, best_logits = loss, epoch, logits
+        if epoch - best_epoch >= config.patience:
+            break
+    return best_epoch, epoch, best_logits
+
+
+@pytest.mark.parametrize("kind", [DAHGNN, HGNN])
+@pytest.mark.parametrize(
+    "config",
+    [
+        TrainingConfig(max_epochs=60, patience=5, learning_rate=0.05, decay_every=20),
+        TrainingConfig(max_epochs=17, patience=100, learning_rate=0.01, decay_every=5, weight_decay=1e-2),
+    ],
+)
+def test_the_loop_equals_the_plain_one(task, kind, config):
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        best_epoch, last_epoch, logits = reference_fit(small_model(kind=kind), *task, config)
+    result = fit(small_model(kind=kind), *task, config, seed=3)
+    assert (result.best_epoch, len(result.history) - 1) == (best_epoch, last_epoch)
+    torch.testing.assert_close(result.embedding, logits, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [DAHGNN, HGNN])
+def test_a_seed_repeats_bit_for_bit(task, kind):
+    first, again = (fit(small_model(kind=kind), *task, QUICK, seed=5) for _ in range(2))
+    assert torch.equal(first.embedding, again.embedding)
+    losses = [
+        [(epoch.train_loss, epoch.validation_loss) for epoch in result.history] for result in (first, again)
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_the_seed_matters_where_there_is_dropout(task):
+    first, other = (fit(small_model(kind=HGNN), *task, QUICK, seed=seed) for seed in (0, 1))
+    assert not torch.equal(first.embedding, other.embedding)
+
+
+def test_the_global_random_state_is_left_alone(task):
+    before = torch.random.get_rng_state()
+    fit(small_model(kind=HGNN), *task, QUICK)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_the_best_weights_are_restored(task):
+    features, hypergraph, labels, split = task
+    model = small_model()
+    result = fit(model, *task, TrainingConfig(learning_rate=0.1, patience=20))
+    assert result.stopped == "patience"
+    assert result.best_epoch == len(result.history) - 21
+    logits = model.eval()(features, hypergraph)
+    assert torch.equal(logits.detach(), result.embedding)
+    loss = nn.functional.cross_entropy(logits[split.validation], labels[split.validation]).item()
+    assert loss == pytest.approx(min(epoch.validation_loss for epoch in result.history), abs=1e-6)
+
+
+def test_the_result_is_consistent(task):
+    result = fit(small_model(), *task, QUICK)
+    torch.testing.assert_close(result.probabilities, result.embedding.softmax(1))
+    assert torch.equal(result.predictions, result.probabilities.argmax(1))
+    assert [epoch.epoch for epoch in result.history] == list(range(len(result.history)))
+    assert 0 < result.history[-1].seconds <= result.seconds
+
+
+def test_test_labels_are_never_read(task):
+    features, hypergraph, labels, split = task
+    hidden = labels.clone()
+    hidden[split.test] = -1
+    known = fit(small_model(), features, hypergraph, labels, split, QUICK)
+    unknown = fit(small_model(), features, hypergraph, hidden, split, QUICK)
+    assert torch.equal(known.embedding, unknown.embedding)
+
+
+def test_the_callback_sees_every_epoch(task):
+    seen = []
+    result = fit(small_model(), *task, QUICK, callback=seen.append)
+    assert tuple(seen) == result.history
+
+
+@pytest.mark.parametrize("how", ["exception", "signal"])
+def test_an_interruption_gives_the_best_so_far(task, how, caplog):
+    def interrupt(epoch):
+        if epoch.epoch == 12:
+            if how == "exception":
+                raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
+
+    with caplog.at_level(logging.WARNING):
+        result = fit(small_model(), *task, callback=interrupt)
+    assert result.stopped == "interrupted"
+    assert len(result.history) == 13
+    assert result.best_epoch <= 12
+    assert "interrupted" in caplog.text
+    whole = fit(small_model(), *task, TrainingConfig(max_epochs=12))
+    assert torch.equal(result.embedding, whole.embedding)
+
+
+def test_an_interruption_before_anything_is_known_goes_on(task):
+    class Interrupting(nn.Module):
+        in_features, n_classes = 6, 3
+
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(1))
+
+        def forward(self, *_):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(Interrupting(), *task)
+
+
+def test_a_training_that_diverges_gives_the_best_so_far(task, caplog):
+    with caplog.at_level(logging.WARNING):
+        result = fit(small_model(final_activation=False), *task, TrainingConfig(learning_rate=1e30))
+    assert result.stopped == "diverged"
+    assert result.embedding.isfinite().all()
+    assert "diverged" in caplog.text
+
+
+def test_a_network_that_starts_with_no_finite_loss_is_refused(task):
+    model = small_model()
+    nn.init.constant_(model.attention2.weight, float("nan"))
+    with pytest.raises(ValueError, match="untrained network must be finite.*Scale the features"):
+        fit(model, *task)
+
+
+def test_a_module_of_the_user_is_trained(task):
+    class Linear(nn.Linear):
+        n_classes = 3
+
+        def forward(self, features, hypergraph):
+            return super().forward(features)
+
+    _, _, labels, split = task
+    result = fit(Linear(6, 3), *task, TrainingConfig(learning_rate=0.05))
+    assert result.accuracy(labels, split.test) > 0.9
+
+
+def test_double_precision_is_kept(task):
+    assert fit(small_model().double(), *task, QUICK).embedding.dtype == torch.float64
+
+
+def with_labels(task, **changes):
+    features, hypergraph, labels, split = task
+    labels = labels.clone()
+    for part, label in changes.items():
+        labels[getattr(split, part)[0]] = label
+    return features, hypergraph, labels, split
+
+
+def with_split(task, **changes):
+    features, hypergraph, labels, split = task
+    parts = {name: getattr(split, name) for name in ("train", "validation", "test")} | changes
+    return features, hypergraph, labels, Split(**parts)
+
+
+def with_features(task, row):
+    features, *rest = task
+    features = features.clone()
+    features[4, 2] = row
+    return features, *rest
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda task: with_labels(task, train=3), "between 0 and n_classes - 1 = 2 at all train nodes. Got 3"),
+        (lambda task: with_labels(task, validation=-1), "at all validation nodes. Got -1"),
+        (lambda task: with_split(task, train=[]), "one with train nodes. Got none"),
+        (lambda task: with_split(task, validation=[]), "one with validation nodes. Got none"),
+        (lambda task: with_split(task, train=task[3].train[task[2][task[3].train] == 0]), "each of the 3 classes has a labelled node. Got none of class 1, 2"),
+        (lambda task: with_split(task, test=[120]), "between 0 and n_nodes - 1 = 119. Got test node 120"),
+        (lambda task: with_features(task, float("nan")), "'features' parameter of fit must be finite"),
+        (lambda task: with_features(task, float("inf")), "finite"),
+        (lambda task: (task[0][:, :5], *task[1:]), r"\(n_nodes, in_features\) = \(120, 6\). Got shape \(120, 5\)"),
+        (lambda task: (task[0][:-1], *task[1:]), r"Got shape \(119, 6\)"),
+        (lambda task: (task[0][0], *task[1:]), "two-dimensional"),
+        (lambda task: (*task[:2], task[2][:-1], task[3]), "of length n_nodes = 120. Got length 119"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(task, change, words):
+    with pytest.raises(ValueError, match=words):
+        fit(small_model(), *change(task))
+
+
+def test_a_negative_seed_is_refused(task):
+    with pytest.raises(ValueError, match="'seed' parameter of fit must be at least 0"):
+        fit(small_model(), *task, seed=-1)
+
+
+def test_accuracy_counts_the_named_nodes():
+    predictions = torch.tensor([0, 1, 1, 0])
+    assert accuracy(predictions, [0, 1, 0, -1], torch.tensor([0, 2])) == 0.5
+    with pytest.raises(ValueError, match="non-empty"):
+        accuracy(predictions, [0, 1, 0, 0], torch.tensor([], dtype=torch.int64))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("kind", [DAHGNN, HGNN])
+def test_a_cuda_fit_agrees_with_the_cpu_and_repeats(task, kind):
+    settings = {"dropout": 0.0} if kind is HGNN else {}
+    on_cpu = fit(small_model(kind=kind, **settings).double(), *task, QUICK)
+    on_cuda, again = (
+        fit(small_model(kind=kind, **settings).double(), *task, QUICK, device="cuda") for _ in range(2)
+    )
+    torch.testing.assert_close(on_cpu.embedding, on_cuda.embedding, rtol=1e-6, atol=1e-6)
+    assert on_cpu.best_epoch == on_cuda.best_epoch
+    assert torch.equal(on_cuda.embedding, again.embedding)
+
+
+@pytest.mark.slow
+def test_the_preset_paper_learns_the_embedded_digits():
+    digits = load_digits()
+    hypergraph = Hypergraph.from_features(digits.features)
+    accuracies = []
+    for seed in range(3):
+        split = split_per_class(digits.labels, train=50, validation=100, seed=seed)
+        model = DAHGNN(784, 10, generator=torch.Generator().manual_seed(seed))
+        result = fit(model, digits.features, hypergraph, digits.labels, split)
+        accuracies.append(result.accuracy(digits.labels, split.test))
+    assert sum(accuracies) / 3 >= 0.90
+
+
+@pytest.mark.slow
+def test_the_preset_paper_learns_mnist(mnist_folder):
+    images = load_mnist(mnist_folder)
+    mnist = images.subset(sample_per_class(images.labels, 1000, seed=0))
+    split = split_per_class(mnist.labels, train=100, validation=100, seed=0)
+    hypergraph = Hypergraph.from_features(mnist.features)
+    result = fit(
+        DAHGNN(784, 10, generator=torch.Generator().manual_seed(0)),
+        mnist.features,
+        hypergraph,
+        mnist.labels,
+        split,
+    )
+    assert result.accuracy(mnist.labels, split.test) > 0.91
