@@ -2,7 +2,7 @@ import pytest
 import torch
 from oracles import convolution
 
-from dahgnn import HGNN, Hypergraph
+from dahgnn import HGNN, Hypergraph, Split
 from dahgnn.baselines import label_spreading
 
 
@@ -45,6 +45,23 @@ def test_label_spreading_never_reads_test_labels(blobs, blob_split):
     hidden[blob_split.test] = -1
     known, unknown = (label_spreading(features, given, blob_split, k=5)[0] for given in (labels, hidden))
     assert torch.equal(known, unknown)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"train": []}, "one with train nodes. Got none"),
+        ({"validation": []}, "one with validation nodes. Got none"),
+        ({"train": [0, 2]}, "each of the 3 classes has a labelled node. Got none of class 1"),
+        ({"test": [120]}, "Got test node 120"),
+    ],
+)
+def test_label_spreading_refuses_what_cannot_be_learned(blobs, blob_split, change, words):
+    parts = {"train": blob_split.train, "validation": blob_split.validation, "test": []}
+    others = [node for node in blob_split.test.tolist() if node not in (0, 2)]
+    split = Split(**{**parts, **change, **({"validation": others[:9]} if "train" in change else {})})
+    with pytest.raises(ValueError, match=words):
+        label_spreading(*blobs, split, k=5)
 
 
 def test_hgnn_checks_its_input():

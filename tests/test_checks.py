@@ -6,8 +6,8 @@ from dahgnn import checks
 
 
 def test_the_message_has_expected_got_and_remedy():
-    message = checks.fail("k", "knn", "between 1 and n_nodes - 1 = 99", 100, "Lower it.")
-    assert message == "The 'k' parameter of knn must be between 1 and n_nodes - 1 = 99. Got 100. Lower it."
+    error = checks.bad_value("k", "knn", "between 1 and n_nodes - 1 = 99", 100, "Lower it.")
+    assert str(error) == "The 'k' parameter of knn must be between 1 and n_nodes - 1 = 99. Got 100. Lower it."
 
 
 def test_suggest_names_the_nearest_or_nobody():

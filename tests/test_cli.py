@@ -57,11 +57,11 @@ EPOCH = Epoch(
     [
         (ValueError("The 'k' parameter must be …"), 2, "dahgnn: The 'k' parameter must be …"),
         (OSError(28, "No space left on device"), 2, "dahgnn: [Errno 28] No space left on device"),
-        (KeyboardInterrupt(), 130, "dahgnn: interrupted; no file was changed."),
+        (KeyboardInterrupt(), 130, "dahgnn: interrupted."),
         (
             ModuleNotFoundError(name="mlxtend"),
             2,
-            "mlxtend is not installed. Get it with: pip install 'dahgnn[demo]'",
+            "mlxtend is not installed. It comes with dahgnn's extra 'demo'.",
         ),
     ],
 )

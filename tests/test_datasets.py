@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from dahgnn.datasets import Dataset, load_digits, load_mnist
+from dahgnn.datasets import Dataset, load_embedded_digits, load_mnist
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
@@ -117,7 +117,7 @@ def test_the_official_files(mnist_folder):
 
 
 def test_the_embedded_digits():
-    digits = load_digits()
+    digits = load_embedded_digits()
     assert digits.features.shape == (5000, 784)
     assert digits.labels.bincount().tolist() == [500] * 10
     assert (digits.features.min(), digits.features.max()) == (0, 1)

@@ -37,7 +37,7 @@ def small_digits(monkeypatch):
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(400) % 10
     features = 3 * torch.randn(10, 8, generator=generator)[labels] + torch.randn(400, 8, generator=generator)
-    monkeypatch.setattr(demo, "load_digits", lambda: Dataset("blobs", features, labels))
+    monkeypatch.setattr(demo, "load_embedded_digits", lambda: Dataset("blobs", features, labels))
     monkeypatch.setattr(demo, "LABELLED_PER_CLASS", 5)
     monkeypatch.setattr(demo, "VALIDATION_PER_CLASS", 5)
     short = TrainingConfig(max_epochs=40, learning_rate=0.01)
@@ -70,6 +70,15 @@ def test_an_interrupted_demo_changes_no_file(tmp_path):
         demo.run_demo(tmp_path, Recorder(interrupt_at="HGNN 1/3"))
     assert [path.name for path in tmp_path.iterdir()] == ["table.md"]
     assert (tmp_path / "table.md").read_text() == "old"
+
+
+@pytest.mark.usefixtures("small_digits")
+def test_a_folder_that_cannot_be_is_refused_before_the_training(tmp_path):
+    (tmp_path / "file").write_text("")
+    recorder = Recorder()
+    with pytest.raises(OSError, match="file"):
+        demo.run_demo(tmp_path / "file" / "demo", recorder)
+    assert not recorder.epochs
 
 
 def test_no_runs_are_refused(tmp_path):

@@ -110,6 +110,17 @@ def test_coarse_float32_products_do_not_change_the_result():
         assert torch.equal(knn(points, 5).indices, reference)
     finally:
         torch.set_float32_matmul_precision(before)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(knn(points, 5).indices, reference)
+
+
+def test_a_precision_that_torch_refuses_to_tell_is_taken_for_coarse(monkeypatch):
+    def refuse():
+        raise RuntimeError("mix of the legacy and new APIs")
+
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
+    assert module._working_precision(torch.float32) == torch.float64
+    assert knn([[0.0], [1.0], [3.0]], 1).indices.tolist() == [[1], [0], [1]]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -69,10 +69,12 @@ def test_parts_must_not_be_empty(train, validation):
 
 
 def test_overlapping_parts_are_refused():
-    with pytest.raises(ValueError, match="disjoint. Node 2 is listed more than once"):
+    with pytest.raises(ValueError, match="disjoint. Got node 2 more than once"):
         Split([0, 2], [1, 2], [3])
 
 
 def test_negative_nodes_are_refused():
-    with pytest.raises(ValueError, match="'validation' parameter of Split"):
+    with pytest.raises(
+        ValueError, match="'validation' parameter of Split must be indices of at least 0. Got -1"
+    ):
         Split([0], [-1], [])

@@ -1,4 +1,5 @@
 import logging
+import resource
 import signal
 
 import pytest
@@ -6,10 +7,11 @@ import torch
 from torch import nn
 
 from dahgnn import DAHGNN, HGNN, Hypergraph, Split, TrainingConfig, fit, split_per_class
-from dahgnn.datasets import load_digits, load_mnist
+from dahgnn.datasets import load_embedded_digits, load_mnist
 from dahgnn.splits import sample_per_class
 from dahgnn.training import accuracy
 
+NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 QUICK = TrainingConfig(max_epochs=30, patience=10, learning_rate=0.02)
 
 
@@ -90,10 +92,12 @@ def test_the_seed_matters_where_there_is_dropout(task):
     assert not torch.equal(first.embedding, other.embedding)
 
 
-def test_the_global_random_state_is_left_alone(task):
-    before = torch.random.get_rng_state()
-    fit(small_model(kind=HGNN), *task, QUICK)
-    assert torch.equal(before, torch.random.get_rng_state())
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)])
+def test_the_global_random_state_is_left_alone(task, device):
+    states = [torch.random.get_rng_state, *([torch.cuda.get_rng_state] if torch.cuda.is_available() else [])]
+    before = [state() for state in states]
+    fit(small_model(kind=HGNN), *task, QUICK, device=device)
+    assert all(torch.equal(old, state()) for old, state in zip(before, states, strict=True))
 
 
 def test_the_best_weights_are_restored(task):
@@ -191,6 +195,27 @@ def test_a_module_of_the_user_is_trained(task):
     assert result.accuracy(labels, split.test) > 0.9
 
 
+def test_a_subclass_with_dropout_is_evaluated_without_it(task):
+    class Dropping(DAHGNN):
+        def forward(self, features, hypergraph):
+            return super().forward(nn.functional.dropout(features, 0.5, self.training), hypergraph)
+
+    features, hypergraph, labels, split = task
+    model = Dropping(6, 3, hidden=16, generator=torch.Generator().manual_seed(0))
+    result = fit(model, *task, QUICK)
+    loss = nn.functional.cross_entropy(
+        model(features, hypergraph)[split.validation], labels[split.validation]
+    )
+    assert loss.item() == pytest.approx(result.history[result.best_epoch].validation_loss, abs=1e-6)
+
+
+def test_a_module_that_does_not_state_its_sizes_is_refused(task):
+    with pytest.raises(
+        TypeError, match="a module with 'in_features' and 'n_classes'. Got Linear without 'n_classes'"
+    ):
+        fit(nn.Linear(6, 3), *task)
+
+
 def test_double_precision_is_kept(task):
     assert fit(small_model().double(), *task, QUICK).embedding.dtype == torch.float64
 
@@ -246,11 +271,15 @@ def test_a_negative_seed_is_refused(task):
 def test_accuracy_counts_the_named_nodes():
     predictions = torch.tensor([0, 1, 1, 0])
     assert accuracy(predictions, [0, 1, 0, -1], torch.tensor([0, 2])) == 0.5
+    with pytest.raises(ValueError, match="known at all these nodes. Got -1"):
+        accuracy(predictions, [0, 1, 0, -1], [0, 3])
+    with pytest.raises(ValueError, match="n_nodes - 1 = 3. Got 4"):
+        accuracy(predictions, [0, 1, 0, -1], [4])
     with pytest.raises(ValueError, match="non-empty"):
         accuracy(predictions, [0, 1, 0, 0], torch.tensor([], dtype=torch.int64))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@NEEDS_CUDA
 @pytest.mark.parametrize("kind", [DAHGNN, HGNN])
 def test_a_cuda_fit_agrees_with_the_cpu_and_repeats(task, kind):
     settings = {"dropout": 0.0} if kind is HGNN else {}
@@ -265,7 +294,7 @@ def test_a_cuda_fit_agrees_with_the_cpu_and_repeats(task, kind):
 
 @pytest.mark.slow
 def test_the_preset_paper_learns_the_embedded_digits():
-    digits = load_digits()
+    digits = load_embedded_digits()
     hypergraph = Hypergraph.from_features(digits.features)
     accuracies = []
     for seed in range(3):
@@ -277,16 +306,14 @@ def test_the_preset_paper_learns_the_embedded_digits():
 
 
 @pytest.mark.slow
-def test_the_preset_paper_learns_mnist(mnist_folder):
+def test_the_preset_paper_learns_mnist_in_a_gibibyte(mnist_folder):
     images = load_mnist(mnist_folder)
     mnist = images.subset(sample_per_class(images.labels, 1000, seed=0))
+    del images
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     split = split_per_class(mnist.labels, train=100, validation=100, seed=0)
     hypergraph = Hypergraph.from_features(mnist.features)
-    result = fit(
-        DAHGNN(784, 10, generator=torch.Generator().manual_seed(0)),
-        mnist.features,
-        hypergraph,
-        mnist.labels,
-        split,
-    )
+    model = DAHGNN(784, 10, generator=torch.Generator().manual_seed(0))
+    result = fit(model, mnist.features, hypergraph, mnist.labels, split)
     assert result.accuracy(mnist.labels, split.test) > 0.91
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20  # KiB

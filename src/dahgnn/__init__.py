@@ -6,6 +6,7 @@ from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.layers import DensityAwareAttention, HypergraphConvolution
 from dahgnn.model import DAHGNN
+from dahgnn.persistence import load_model, save_model
 from dahgnn.splits import Split, split_per_class
 from dahgnn.training import FitResult, fit
 
@@ -22,5 +23,7 @@ __all__ = [
     "TrainingConfig",
     "__version__",
     "fit",
+    "load_model",
+    "save_model",
     "split_per_class",
 ]

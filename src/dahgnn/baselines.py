@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, relu
 
-from dahgnn.checks import as_features, as_labels, check_count, check_number
+from dahgnn.checks import as_features, as_labels, check_count, check_neighbours, check_number
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.layers import HypergraphConvolution
-from dahgnn.splits import Split
+from dahgnn.splits import Split, check_split
 
 
 class HGNN(nn.Module):
@@ -91,13 +90,18 @@ def label_spreading(features: object, labels: object, split: Split, *, k: int = 
     from sklearn.semi_supervised import LabelSpreading
 
     rows = as_features(features, "label_spreading").numpy()
-    known = as_labels(labels, "label_spreading", n_nodes=len(rows)).numpy()
-    given = np.full_like(known, -1)
+    check_neighbours(k, len(rows), "label_spreading")
+    known = as_labels(labels, "label_spreading", n_nodes=len(rows))
+    n_classes = max(2, int(known[split.train].max()) + 1) if len(split.train) else 2
+    check_split(split, known, n_classes, "label_spreading")
+    given = torch.full_like(known, -1)
     given[split.train] = known[split.train]
     best, best_accuracy, best_alpha = None, -1.0, 0.0
     for alpha in _ALPHAS:
-        fitted = LabelSpreading(kernel="knn", n_neighbors=k, alpha=alpha, max_iter=1000).fit(rows, given)
-        accuracy = float((fitted.transduction_ == known)[split.validation].mean())
+        fitted = LabelSpreading(kernel="knn", n_neighbors=k, alpha=alpha, max_iter=1000).fit(
+            rows, given.numpy()
+        )
+        accuracy = float((fitted.transduction_ == known.numpy())[split.validation].mean())
         if accuracy > best_accuracy:
             best, best_accuracy, best_alpha = fitted.label_distributions_, accuracy, alpha
     return torch.from_numpy(best).float(), best_alpha

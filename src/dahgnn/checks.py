@@ -15,12 +15,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
+# An upper bound of indices that bounds nothing.
+ANY = 2**63 - 1
+
 # float32 holds these exactly; wider integers go to float64.
 _EXACT_IN_FLOAT32 = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.float16, torch.bfloat16)
 
 
-def fail(name: str, owner: str, expected: str, got: object, remedy: str = "") -> str:
-    """Compose the message for a bad parameter."""
+def bad_value(name: str, owner: str, expected: str, got: object, remedy: str = "") -> ValueError:
+    """Compose the error for a parameter of a wrong value."""
+    return ValueError(_sentence(name, owner, expected, got, remedy))
+
+
+def bad_type(name: str, owner: str, expected: str, got: object, remedy: str = "") -> TypeError:
+    """Compose the error for a parameter of a wrong type."""
+    return TypeError(_sentence(name, owner, expected, got, remedy))
+
+
+def _sentence(name: str, owner: str, expected: str, got: object, remedy: str) -> str:
     return f"The '{name}' parameter of {owner} must be {expected}. Got {got}.{' ' + remedy if remedy else ''}"
 
 
@@ -34,21 +46,21 @@ def check_choice(name: str, value: object, choices: Sequence[str], owner: str) -
     """Refuse a value that is not one of the choices."""
     if not isinstance(value, str) or value not in choices:
         expected = "one of " + ", ".join(f"'{choice}'" for choice in choices)
-        raise ValueError(fail(name, owner, expected, repr(value), suggest(str(value), choices)))
+        raise bad_value(name, owner, expected, repr(value), suggest(str(value), choices))
 
 
 def check_flag(name: str, value: object, owner: str) -> None:
     """Refuse anything but True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(fail(name, owner, "True or False", repr(value)))
+        raise bad_type(name, owner, "True or False", repr(value))
 
 
 def check_count(name: str, value: object, owner: str, *, low: int = 1) -> None:
     """Refuse anything but an integer of at least ``low``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(fail(name, owner, "an integer", repr(value)))
+        raise bad_type(name, owner, "an integer", repr(value))
     if value < low:
-        raise ValueError(fail(name, owner, f"at least {low}", value))
+        raise bad_value(name, owner, f"at least {low}", value)
 
 
 def check_number(
@@ -62,12 +74,20 @@ def check_number(
 ) -> None:
     """Refuse anything but a finite number between ``low`` (excluded if ``open_low``) and ``high``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(fail(name, owner, "a number", repr(value)))
+        raise bad_type(name, owner, "a number", repr(value))
     number = float(value)
     if not math.isfinite(number) or number < low or number > high or (open_low and number == low):
         over = f"greater than {low:g}" if open_low else f"at least {low:g}"
         expected = over if high == math.inf else f"{over} and at most {high:g}"
-        raise ValueError(fail(name, owner, "a finite number, " + expected, value))
+        raise bad_value(name, owner, "a finite number, " + expected, value)
+
+
+def check_neighbours(k: object, n_nodes: int, owner: str) -> None:
+    """Refuse a number of neighbours that n nodes have not."""
+    check_count("k", k, owner, low=0)
+    if not 1 <= int(k) <= n_nodes - 1:  # type: ignore[call-overload]
+        expected = f"between 1 and n_nodes - 1 = {n_nodes - 1}"
+        raise bad_value("k", owner, expected, k)
 
 
 def as_tensor(value: object, name: str, owner: str) -> Tensor:
@@ -83,11 +103,9 @@ def as_tensor(value: object, name: str, owner: str) -> Tensor:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise TypeError(
-            fail(name, owner, "an array of numbers", f"rows of unequal length ({error})")
-        ) from error
+        raise bad_type(name, owner, "an array of numbers", f"rows of unequal length ({error})") from error
     if array.dtype.kind not in "biuf":
-        raise TypeError(fail(name, owner, "an array of numbers", f"an array of {array.dtype}"))
+        raise bad_type(name, owner, "an array of numbers", f"an array of {array.dtype}")
     if array.dtype.itemsize > 8:
         array = array.astype(np.float64)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -105,15 +123,19 @@ def as_features(features: object, owner: str, name: str = "features") -> Tensor:
     tensor = as_tensor(features, name, owner)
     if tensor.dim() != 2:
         remedy = "Use features.reshape(-1, 1) for a single column." if tensor.dim() == 1 else ""
-        raise ValueError(fail(name, owner, "two-dimensional, (n, d)", f"shape {tuple(tensor.shape)}", remedy))
+        raise bad_value(name, owner, "two-dimensional, (n, d)", f"shape {tuple(tensor.shape)}", remedy)
     if tensor.numel() == 0:
-        raise ValueError(fail(name, owner, "non-empty", f"shape {tuple(tensor.shape)}"))
+        raise bad_value(name, owner, "non-empty", f"shape {tuple(tensor.shape)}")
     if tensor.is_complex():
-        raise TypeError(fail(name, owner, "real numbers", tensor.dtype))
+        raise bad_type(name, owner, "real numbers", tensor.dtype)
     if tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.to(torch.float32 if tensor.dtype in _EXACT_IN_FLOAT32 else torch.float64)
     _check_finite(tensor, name, owner)
     return tensor
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _check_finite(tensor: Tensor, name: str, owner: str) -> None:
@@ -122,7 +144,7 @@ def _check_finite(tensor: Tensor, name: str, owner: str) -> None:
         bad = torch.nonzero(~finite)
         row, column = bad[0].tolist()
         got = f"{tensor[row, column].item()} at row {row}, column {column} ({len(bad)} such values in all)"
-        raise ValueError(fail(name, owner, "finite", got, "Impute or drop these rows first."))
+        raise bad_value(name, owner, "finite", got, "Impute or drop these rows first.")
 
 
 def as_indices(indices: object, name: str, owner: str, *, below: int, what: str = "n_nodes") -> Tensor:
@@ -135,7 +157,7 @@ def as_indices(indices: object, name: str, owner: str, *, below: int, what: str 
     """
     tensor = as_tensor(indices, name, owner)
     if tensor.dim() != 1:
-        raise ValueError(fail(name, owner, "one-dimensional", f"shape {tuple(tensor.shape)}"))
+        raise bad_value(name, owner, "one-dimensional", f"shape {tuple(tensor.shape)}")
     check_in_range(tensor, name, owner, below=below, what=what)
     return tensor.to(torch.int64)
 
@@ -145,14 +167,15 @@ def check_in_range(tensor: Tensor, name: str, owner: str, *, below: int, what: s
     # An empty list becomes an array of floats; it holds no index that could be wrong.
     if tensor.numel() == 0:
         return
-    if tensor.is_floating_point() or tensor.dtype == torch.bool:
-        raise TypeError(
-            fail(name, owner, "integers", f"an array of {str(tensor.dtype).removeprefix('torch.')}")
-        )
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        remedy = "Use numpy.flatnonzero(mask) for a mask." if tensor.dtype == torch.bool else ""
+        raise bad_type(name, owner, "integers", f"an array of {_name(tensor.dtype)}", remedy)
     low, high = int(tensor.min()), int(tensor.max())
     if low < 0 or high >= below:
-        expected = f"indices between 0 and {what} - 1 = {below - 1}"
-        raise ValueError(fail(name, owner, expected, low if low < 0 else high))
+        expected = (
+            f"indices between 0 and {what} - 1 = {below - 1}" if below < ANY else "indices of at least 0"
+        )
+        raise bad_value(name, owner, expected, low if low < 0 else high)
 
 
 def as_labels(labels: object, owner: str, *, n_nodes: int | None = None) -> Tensor:
@@ -165,15 +188,11 @@ def as_labels(labels: object, owner: str, *, n_nodes: int | None = None) -> Tens
     """
     tensor = as_tensor(labels, "labels", owner)
     if tensor.dim() != 1 or tensor.numel() == 0:
-        raise ValueError(
-            fail("labels", owner, "one-dimensional and non-empty", f"shape {tuple(tensor.shape)}")
-        )
+        raise bad_value("labels", owner, "one-dimensional and non-empty", f"shape {tuple(tensor.shape)}")
     if tensor.is_floating_point() or tensor.is_complex():
-        raise TypeError(
-            fail("labels", owner, "integers", f"an array of {str(tensor.dtype).removeprefix('torch.')}")
-        )
+        raise bad_type("labels", owner, "integers", f"an array of {_name(tensor.dtype)}")
     if n_nodes is not None and len(tensor) != n_nodes:
-        raise ValueError(fail("labels", owner, f"of length n_nodes = {n_nodes}", f"length {len(tensor)}"))
+        raise bad_value("labels", owner, f"of length n_nodes = {n_nodes}", f"length {len(tensor)}")
     if int(tensor.min()) < -1:
-        raise ValueError(fail("labels", owner, "0, 1, … or -1 for unknown", int(tensor.min())))
+        raise bad_value("labels", owner, "0, 1, … or -1 for unknown", int(tensor.min()))
     return tensor.to(torch.int64)

@@ -30,11 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.command(options)
     except KeyboardInterrupt:
-        return _complain("interrupted; no file was changed.", 130)
+        return _complain("interrupted.", 130)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("dahgnn"):
             raise
-        return _complain(f"{error.name} is not installed. Get it with: pip install 'dahgnn[demo]'", 2)
+        return _complain(f"{error.name} is not installed. It comes with dahgnn's extra 'demo'.", 2)
     except (OSError, ValueError) as error:
         return _complain(str(error), 2)
     return 0

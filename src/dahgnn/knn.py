@@ -15,7 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from dahgnn.checks import as_features, check_count, fail
+from dahgnn.checks import as_features, check_count, check_neighbours
 
 # Numbers that a tile of bounds, or of differences, may hold: 32 MiB in float32.
 _TILE = 1 << 23
@@ -62,10 +62,7 @@ def knn(features: object, k: int, *, tile: int | None = None) -> Neighbors:
     [[1], [0], [1]]
     """
     points = as_features(features, "knn")
-    n = len(points)
-    check_count("k", k, "knn")
-    if k > n - 1:
-        raise ValueError(fail("k", "knn", f"between 1 and n_nodes - 1 = {n - 1}", k))
+    check_neighbours(k, len(points), "knn")
     if tile is None:
         tile = max(256, math.isqrt(_TILE))
     check_count("tile", tile, "knn")
@@ -171,7 +168,8 @@ class _LowerBounds:
 
     def tile(self, rows: Tensor, start: int, stop: int) -> Tensor:
         """Return the bounds between ``rows`` and all nodes from start to stop, (b, stop − start)."""
-        bounds = self.rows[rows] @ self.rows[start:stop].T
+        with torch.autocast(rows.device.type, enabled=False):
+            bounds = self.rows[rows] @ self.rows[start:stop].T
         bounds = bounds.mul_(-2).add_(self.squares[rows].unsqueeze(1)).add_(self.squares[start:stop])
         own = (rows >= start) & (rows < stop)
         bounds[own.nonzero().squeeze(1), rows[own] - start] = math.inf
@@ -190,4 +188,8 @@ def _fold(terms: Tensor) -> Tensor:
 
 def _working_precision(dtype: torch.dtype) -> torch.dtype:
     """Return the precision of the products: float64 where float32 products are allowed to round more."""
-    return dtype if torch.get_float32_matmul_precision() == "highest" else torch.float64
+    try:
+        exact = torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # set by torch's newer interface, which this one does not read
+        exact = False
+    return dtype if exact else torch.float64

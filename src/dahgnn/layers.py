@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
 
-from dahgnn.checks import check_choice, check_count, check_flag, fail
+from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_flag
 from dahgnn.config import CONVOLUTIONS, ModelConfig, check_density
 from dahgnn.density import hyperedge_density, node_density, scale_density
 from dahgnn.hypergraph import Hypergraph
@@ -69,7 +69,7 @@ class HypergraphConvolution(nn.Module):
 
     def forward(self, x: Tensor, hypergraph: Hypergraph) -> tuple[Tensor, Tensor]:
         """Return nodes (n, out_features) and hyperedges (m, out_features) for x (n, in_features)."""
-        _check_rows("x", x, hypergraph.n_nodes, self.in_features, self)
+        _check_rows("x", x, hypergraph.n_nodes, self)
         if self.convolution == "printed" and hypergraph.n_nodes != hypergraph.n_hyperedges:
             raise ValueError(
                 "The 'convolution' parameter of HypergraphConvolution must be 'typed' unless there are as "
@@ -178,8 +178,8 @@ class DensityAwareAttention(nn.Module):
         hyperedges : Tensor, (m, heads · out_features)
             Ẽ, (8).
         """
-        _check_rows("x", x, hypergraph.n_nodes, self.in_features, self)
-        _check_rows("e", e, hypergraph.n_hyperedges, self.in_features, self)
+        _check_rows("x", x, hypergraph.n_nodes, self)
+        _check_rows("e", e, hypergraph.n_hyperedges, self)
         from_node, from_e = self.attention_node.split(self.out_features, 1)
         from_hyperedge, to_node = self.attention_hyperedge.split(self.out_features, 1)
 
@@ -238,7 +238,16 @@ def _inverse_root(degrees: Tensor, like: Tensor) -> Tensor:
     return root.masked_fill(degrees == 0, 0).unsqueeze(1)
 
 
-def _check_rows(name: str, rows: Tensor, count: int, width: int, layer: nn.Module) -> None:
-    if rows.shape != (count, width):
-        expected = f"of shape ({count}, {width})"
-        raise ValueError(fail(name, type(layer).__name__, expected, f"shape {tuple(rows.shape)}"))
+def _check_rows(
+    name: str, rows: Tensor, count: int, layer: HypergraphConvolution | DensityAwareAttention
+) -> None:
+    """Refuse rows of another shape or precision. NaN passes, as in all layers of torch; `fit` refuses it."""
+    owner, dtype = type(layer).__name__, layer.weight.dtype
+    if not isinstance(rows, Tensor):
+        remedy = f"Use torch.as_tensor({name}, dtype={dtype})."
+        raise bad_type(name, owner, "a tensor", type(rows).__name__, remedy)
+    if rows.dtype != dtype and not torch.is_autocast_enabled(rows.device.type):
+        raise bad_type(name, owner, f"of {dtype}, as its weights", rows.dtype, f"Use {name}.to({dtype}).")
+    if rows.shape != (count, layer.in_features):
+        expected = f"of shape ({count}, {layer.in_features})"
+        raise bad_value(name, owner, expected, f"shape {tuple(rows.shape)}")

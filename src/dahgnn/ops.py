@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -23,7 +24,8 @@ NEGATIVE_SLOPE = 0.2
 _BLOCK = 1 << 24
 
 
-class Segments(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Segments:
     """Incidences grouped by what they belong to (compressed sparse rows).
 
     Attributes
@@ -44,6 +46,10 @@ class Segments(NamedTuple):
         """Return the segment of each incidence, shape (t,)."""
         segments = torch.arange(len(self), device=self.offsets.device)
         return segments.repeat_interleave(self.offsets.diff(), output_size=len(self.indices))
+
+    def to(self, device: torch.device | str) -> Segments:
+        """Return the same segments on another device."""
+        return Segments(self.offsets.to(device), self.indices.to(device))
 
 
 class Incidence(NamedTuple):

@@ -12,7 +12,7 @@ from torch import nn
 
 from dahgnn._version import __version__
 from dahgnn.baselines import HGNN
-from dahgnn.checks import fail
+from dahgnn.checks import bad_type
 from dahgnn.files import replacing
 from dahgnn.model import DAHGNN
 
@@ -35,8 +35,8 @@ def save_model(model: DAHGNN | HGNN, path: str | os.PathLike[str]) -> None:
     from safetensors.torch import save_file
 
     kind = type(model).__name__
-    if kind not in _MODELS:
-        raise TypeError(fail("model", "save_model", "one of " + ", ".join(_MODELS), kind))
+    if type(model) not in _MODELS.values():
+        raise bad_type("model", "save_model", "one of " + ", ".join(_MODELS), kind)
     header = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
@@ -60,13 +60,15 @@ def load_model(path: str | os.PathLike[str], device: torch.device | str = "cpu")
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
-        raise FileNotFoundError(f"There is no model file {path}.")
+        raise FileNotFoundError(f"There is no model file {path}. Write one with save_model.")
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
     except SafetensorError as error:
-        raise ValueError(f"The model file {path} is cut, damaged or not safetensors ({error}).") from error
+        raise ValueError(
+            f"The model file {path} is cut, damaged or not safetensors ({error}). Write it anew."
+        ) from error
     model = _rebuild(header, path)
     _check_weights(model, weights, path)
     model.load_state_dict(weights, assign=True)
@@ -76,7 +78,7 @@ def load_model(path: str | os.PathLike[str], device: torch.device | str = "cpu")
 def _rebuild(header: dict[str, str], path: str | os.PathLike[str]) -> DAHGNN | HGNN:
     """Make the network that the header describes, without memory for its weights."""
     if header.get("format") != FORMAT:
-        raise ValueError(f"The file {path} was not written by dahgnn.")
+        raise ValueError(f"The file {path} was not written by dahgnn. Give one of save_model.")
     if header.get("format_version") != str(FORMAT_VERSION):
         raise ValueError(
             f"The model file {path} must be of format {FORMAT_VERSION}. Got {header.get('format_version')}, "

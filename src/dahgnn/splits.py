@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dahgnn.checks import as_indices, as_labels, check_count, fail
-
-_LARGEST = 2**63 - 1
+from dahgnn.checks import ANY, as_indices, as_labels, bad_value, check_count
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Split:
     """Disjoint node indices; nodes in none of the three parts only lend their features.
 
@@ -32,14 +30,14 @@ class Split:
     validation: Tensor
     test: Tensor
 
-    def __post_init__(self) -> None:
-        for name in ("train", "validation", "test"):
-            part = as_indices(getattr(self, name), name, "Split", below=_LARGEST)
+    def __init__(self, train: object, validation: object, test: object) -> None:
+        for name, nodes in (("train", train), ("validation", validation), ("test", test)):
+            part = as_indices(nodes, name, "Split", below=ANY)
             object.__setattr__(self, name, part.cpu().sort().values)
-        nodes, counts = torch.cat([self.train, self.validation, self.test]).unique(return_counts=True)
+        every, counts = torch.cat([self.train, self.validation, self.test]).unique(return_counts=True)
         if bool((counts > 1).any()):
-            twice = int(nodes[counts > 1][0])
-            raise ValueError(f"The parts of a Split must be disjoint. Node {twice} is listed more than once.")
+            twice = int(every[counts > 1][0])
+            raise ValueError(f"The parts of a Split must be disjoint. Got node {twice} more than once.")
 
     @property
     def digest(self) -> str:
@@ -107,10 +105,37 @@ def _draw(labels: Tensor, counts: tuple[int, ...], seed: int, owner: str) -> lis
         members = (labels.cpu() == label).nonzero().squeeze(1)
         if len(members) < sum(counts):
             expected = f"such that every class has at least {sum(counts)} nodes"
-            raise ValueError(fail("labels", owner, expected, f"{len(members)} nodes of class {label}"))
+            raise bad_value("labels", owner, expected, f"{len(members)} nodes of class {label}")
         shuffled = members[torch.randperm(len(members), generator=generator)]
         for part, chosen in zip(parts, shuffled.split([*counts, len(members) - sum(counts)]), strict=False):
             part.append(chosen)
     if not parts[0]:
-        raise ValueError(fail("labels", owner, "known for some nodes", "-1 for all of them"))
+        raise bad_value("labels", owner, "known for some nodes", "-1 for all of them")
     return [torch.cat(part).sort().values for part in parts]
+
+
+def check_split(split: Split, labels: Tensor, n_classes: int, owner: str) -> None:
+    """Refuse a split that nothing can be learned from.
+
+    Raises
+    ------
+    ValueError
+        If a node is out of range, training or validation nodes are missing or without a label between
+        0 and n_classes - 1, or a class has no training node.
+    """
+    for name in ("train", "validation", "test"):
+        nodes = getattr(split, name)
+        if len(nodes) == 0 and name != "test":
+            raise bad_value("split", owner, f"one with {name} nodes", "none")
+        if len(nodes) and int(nodes[-1]) >= len(labels):
+            expected = f"one of nodes between 0 and n_nodes - 1 = {len(labels) - 1}"
+            raise bad_value("split", owner, expected, f"{name} node {int(nodes[-1])}")
+    for name in ("train", "validation"):
+        wrong = [int(label) for label in labels[getattr(split, name)].unique() if not 0 <= label < n_classes]
+        if wrong:
+            expected = f"between 0 and n_classes - 1 = {n_classes - 1} at all {name} nodes"
+            raise bad_value("labels", owner, expected, wrong[0])
+    missing = sorted(set(range(n_classes)) - set(labels[split.train].tolist()))
+    if missing:
+        expected = f"such that each of the {n_classes} classes has a labelled node"
+        raise bad_value("split", owner, expected, f"none of class {', '.join(map(str, missing))}")

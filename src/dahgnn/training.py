@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, cast
 
@@ -13,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from dahgnn.checks import as_features, as_labels, check_count, fail
+from dahgnn.checks import as_features, as_indices, as_labels, bad_type, bad_value, check_count
 from dahgnn.config import TrainingConfig
 from dahgnn.hypergraph import Hypergraph
-from dahgnn.splits import Split
+from dahgnn.splits import Split, check_split
 
 logger = logging.getLogger(__name__)
 
@@ -85,17 +86,20 @@ class FitResult:
     stopped: str
     seconds: float
 
-    def accuracy(self, labels: object, nodes: Tensor) -> float:
+    def accuracy(self, labels: object, nodes: object) -> float:
         """Return the share of these nodes that is classified correctly."""
         return accuracy(self.predictions, labels, nodes)
 
 
-def accuracy(predictions: Tensor, labels: object, nodes: Tensor) -> float:
-    """Return the share of the nodes whose prediction is their label."""
+def accuracy(predictions: Tensor, labels: object, nodes: object) -> float:
+    """Return the share of the nodes, all of known label, whose prediction is their label."""
     known = as_labels(labels, "accuracy", n_nodes=len(predictions)).cpu()
-    if len(nodes) == 0:
-        raise ValueError(fail("nodes", "accuracy", "non-empty", "no node"))
-    return float((predictions[nodes] == known[nodes]).double().mean())
+    chosen = as_indices(nodes, "nodes", "accuracy", below=len(predictions)).cpu()
+    if len(chosen) == 0:
+        raise bad_value("nodes", "accuracy", "non-empty", "no node")
+    if bool((known[chosen] < 0).any()):
+        raise bad_value("labels", "accuracy", "known at all these nodes", "-1")
+    return float((predictions[chosen] == known[chosen]).double().mean())
 
 
 def fit(
@@ -155,11 +159,20 @@ def fit(
     """
     config = config or TrainingConfig()
     check_count("seed", seed, "fit", low=0)
-    device = torch.device(device) if device is not None else hypergraph.device
+    device = hypergraph.device if device is None else torch.empty(0, device=device).device
     task = _Task.make(model, features, hypergraph, labels, split, device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+    with _seeded(seed, device):
         return _Loop(model.to(device), task, config, callback).run()
+
+
+@contextlib.contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the generator of one device for the block; `torch.manual_seed` would seed those of all."""
+    cuda = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda):
+        generator = torch.cuda.default_generators[cuda[0]] if cuda else torch.default_generator
+        generator.manual_seed(seed)
+        yield
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,13 +196,17 @@ class _Task:
         split: Split,
         device: torch.device,
     ) -> _Task:
+        for name in ("in_features", "n_classes"):
+            if not isinstance(getattr(model, name, None), int):
+                got = f"{type(model).__name__} without '{name}'"
+                raise bad_type("model", "fit", "a module with 'in_features' and 'n_classes'", got)
         shape = cast(Classifier, model)
         rows = as_features(features, "fit")
         if rows.shape != (hypergraph.n_nodes, shape.in_features):
             expected = f"of shape (n_nodes, in_features) = ({hypergraph.n_nodes}, {shape.in_features})"
-            raise ValueError(fail("features", "fit", expected, f"shape {tuple(rows.shape)}"))
+            raise bad_value("features", "fit", expected, f"shape {tuple(rows.shape)}")
         known = as_labels(labels, "fit", n_nodes=len(rows)).cpu()
-        _check_split(split, known, shape.n_classes)
+        check_split(split, known, shape.n_classes, "fit")
         return cls(
             features=rows.to(device, next(model.parameters()).dtype),
             hypergraph=hypergraph.to(device),
@@ -198,25 +215,6 @@ class _Task:
             validation=split.validation.to(device),
             validation_labels=known[split.validation].to(device),
         )
-
-
-def _check_split(split: Split, labels: Tensor, n_classes: int) -> None:
-    for name in ("train", "validation", "test"):
-        nodes = getattr(split, name)
-        if len(nodes) == 0 and name != "test":
-            raise ValueError(fail("split", "fit", f"one with {name} nodes", "none"))
-        if len(nodes) and int(nodes[-1]) >= len(labels):
-            expected = f"one of nodes between 0 and n_nodes - 1 = {len(labels) - 1}"
-            raise ValueError(fail("split", "fit", expected, f"{name} node {int(nodes[-1])}"))
-    for name in ("train", "validation"):
-        wrong = [int(label) for label in labels[getattr(split, name)].unique() if not 0 <= label < n_classes]
-        if wrong:
-            expected = f"between 0 and n_classes - 1 = {n_classes - 1} at all {name} nodes"
-            raise ValueError(fail("labels", "fit", expected, wrong[0]))
-    missing = sorted(set(range(n_classes)) - set(labels[split.train].tolist()))
-    if missing:
-        expected = f"such that each of the {n_classes} classes has a labelled node"
-        raise ValueError(fail("split", "fit", expected, f"none of class {', '.join(map(str, missing))}"))
 
 
 class _Best(NamedTuple):
@@ -234,8 +232,9 @@ class _Loop:
             model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
         )
         self.schedule = torch.optim.lr_scheduler.StepLR(self.optimizer, config.decay_every, config.decay)
-        # Where training and evaluation compute the same, one pass serves both.
-        self.one_pass = getattr(model, "trains_as_it_evaluates", False)
+        # Where training and evaluation compute the same, one pass serves both. A subclass may add
+        # dropout, so it does not inherit this.
+        self.one_pass = bool(type(model).__dict__.get("trains_as_it_evaluates"))
         self.history: list[Epoch] = []
         self.best: _Best | None = None
         self.start = time.perf_counter()
@@ -253,8 +252,9 @@ class _Loop:
                 "to mean 0 and deviation 1, say."
             )
         if stopped in ("interrupted", "diverged"):
+            seen = len(self.history)
             logger.warning(
-                "Training %s at epoch %d; epoch %d is used.", stopped, len(self.history), self.best.epoch
+                "Training %s after %d epochs. The best was epoch %d.", stopped, seen, self.best.epoch
             )
         return self._result(self.best, stopped)
 
