@@ -60,6 +60,8 @@ def test_features_share_memory_where_they_can():
         (None, TypeError, "an array of numbers"),
         (np.ones((2, 2), complex), TypeError, "an array of numbers"),
         (torch.ones(2, 2, dtype=torch.complex64), TypeError, "real numbers"),
+        (torch.eye(2).to_sparse(), TypeError, "a dense tensor. Got one of layout torch.sparse_coo"),
+        (np.ma.masked_equal([[1.0, -999.0]], -999.0), ValueError, "without masked entries"),
         ([[0.0, 1.0], [np.nan, 1.0]], ValueError, "finite. Got nan at row 1, column 0 .1 such"),
         ([[0.0, -np.inf], [np.nan, 1.0]], ValueError, "finite. Got -inf at row 0, column 1 .2 such"),
     ],
@@ -82,6 +84,21 @@ def test_bad_features_are_refused(given, error, words):
 def test_bad_indices_are_refused(given, error, words):
     with pytest.raises(error, match=words):
         checks.as_indices(given, "nodes", "here", below=5)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.int64])
+def test_indices_of_every_integer_type(dtype):
+    for given in (np.array([3, 0], dtype), torch.from_numpy(np.array([3, 0], dtype))):
+        assert checks.as_indices(given, "nodes", "here", below=5).tolist() == [3, 0]
+        assert checks.as_labels(given, "here").tolist() == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("seed", "error"), [(-1, ValueError), (2**63, ValueError), (1.5, TypeError), ("a", TypeError)]
+)
+def test_bad_seeds_are_refused(seed, error):
+    with pytest.raises(error, match="'seed' parameter of here"):
+        checks.check_seed(seed, "here")
 
 
 def test_no_indices_are_indices():

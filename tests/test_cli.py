@@ -81,3 +81,9 @@ def test_an_error_of_our_own_keeps_its_traceback(monkeypatch):
     monkeypatch.setattr(cli, "run_demo", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         cli.main(["demo"])
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    command = f"{sys.executable} -m dahgnn version | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -36,3 +36,19 @@ def test_the_mode_is_that_of_the_old_file_or_of_any_new_one(tmp_path):
     with replacing(path):
         pass
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_what_a_link_points_to_is_replaced(tmp_path):
+    target, link = tmp_path / "target.txt", tmp_path / "link.txt"
+    target.write_text("old")
+    link.symlink_to(target)
+    with replacing(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_a_folder_is_not_replaced(tmp_path):
+    with pytest.raises(FileExistsError, match="must be a file to be replaced"), replacing(tmp_path):
+        pass
+    assert tmp_path.is_dir()

@@ -93,6 +93,23 @@ def test_isolated_nodes_may_stay_alone():
     assert hypergraph.node_degrees.tolist() == [1, 2, 1, 1, 0, 1, 0]
 
 
+def test_hyperedges_may_be_sets_or_arrays():
+    assert (
+        lists(Hypergraph.from_hyperedges([{5, 1, 0}, np.array([2, 1], np.uint32)], n_nodes=3 + 3))[:2]
+        == SMALL[:2]
+    )
+
+
+def test_the_input_may_change_afterwards():
+    weights, centres = np.ones(3), np.array([0, 1, 3])
+    hypergraph = Hypergraph.from_hyperedges(
+        SMALL, n_nodes=6, weights=weights, centres=centres, cover_isolated=False
+    )
+    weights[:], centres[:] = 7, 5
+    assert hypergraph.weights.tolist() == [1, 1, 1]
+    assert hypergraph.centres.tolist() == [0, 1, 3]
+
+
 def test_no_hyperedges_at_all():
     assert lists(Hypergraph.from_hyperedges([], n_nodes=2)) == [[0], [1]]
     with pytest.raises(ValueError, match="needs a hyperedge. Got none"):
@@ -157,8 +174,8 @@ def test_to_another_device_and_back():
         (lambda: Hypergraph.from_incidence([0, 1], [0], n_nodes=2, n_hyperedges=1), ValueError, "as long as 'node', 2"),
         (lambda: Hypergraph.from_incidence([0], [3], n_nodes=1, n_hyperedges=2), ValueError, "n_hyperedges - 1 = 1"),
         (lambda: Hypergraph.from_incidence([0], [0], n_nodes=1, n_hyperedges=2), ValueError, "none for hyperedge 1"),
-        (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=1, weights=[0.0]), ValueError, "positive and finite. Got 0.0 for hyperedge 0"),
-        (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=1, weights=[np.inf]), ValueError, "finite. Got inf for hyperedge 0"),
+        (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=1, weights=[0.0]), ValueError, "between 1e-15 and 1e.15. Got 0.0 for hyperedge 0"),
+        (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=1, weights=[np.inf]), ValueError, "Got inf for hyperedge 0"),
         (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=1, weights=[1.0, 2.0]), ValueError, "n_hyperedges = 1"),
         (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=2, centres=[1]), ValueError, "node 1, which is not in hyper"),
         (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=2, centres=[0, 1]), ValueError, "n_hyperedges = 1"),

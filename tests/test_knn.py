@@ -67,13 +67,39 @@ def test_a_large_common_offset_costs_no_neighbour(offset):
     assert knn(points, 5).indices.tolist() == brute_force(points, 5)
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e30, 3e38 / 8])
-def test_squares_neither_overflow_nor_vanish(scale):
-    points = torch.randn(100, 4, generator=torch.Generator().manual_seed(3)).clamp(-7, 7) * scale
-    found = knn(points, 5)
-    assert found.indices.tolist() == brute_force(points.double() / scale, 5)
+@pytest.mark.parametrize(
+    ("scale", "dtype"),
+    [
+        (1e-30, torch.float32),
+        (1e30, torch.float32),
+        (1e38, torch.float32),
+        (1e-250, torch.float64),
+        (1e140, torch.float64),
+    ],
+)
+def test_squares_neither_overflow_nor_vanish(scale, dtype):
+    points = torch.randn(100, 4, generator=torch.Generator().manual_seed(3), dtype=dtype).clamp(-1, 1)
+    found = knn(points * scale, 5)
+    assert found.indices.tolist() == brute_force((points * scale).double() / scale, 5)
     assert found.distances.isfinite().all()
     assert (found.distances > 0).all()
+
+
+def test_a_wide_range_costs_no_neighbour():
+    assert knn([[0.0], [5.0], [1.0], [1e140]], 1).indices.tolist() == [[2], [2], [0], [0]]
+    assert knn(np.array([[0], [5], [1], [3e38]], np.float32), 1).indices.tolist() == [[2], [2], [0], [0]]
+    assert knn([[5e-324], [0.0], [1.5e-323]], 1).indices.tolist() == [[1], [0], [0]]
+
+
+def test_features_whose_squares_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"at most 1e\+150 in size. Got 1e\+200. Scale them first"):
+        knn([[0.0], [5.0], [1.0], [1e200]], 1)
+
+
+def test_many_equal_rows_among_others():
+    points = torch.randn(600, 3, generator=torch.Generator().manual_seed(8))
+    points[torch.arange(0, 600, 2)] = 0.25
+    assert knn(points, 5).indices.tolist() == brute_force(points, 5)
 
 
 def test_an_outlier_costs_no_neighbour():
@@ -94,7 +120,8 @@ def test_lower_bounds_are_lower_bounds(seed):
     points = torch.randn(60, 50, generator=torch.Generator().manual_seed(seed)) + 3
     squares = torch.cdist(points.double(), points.double()).square()
     for dtype in (torch.float32, torch.float64):
-        bounds = module._LowerBounds(points, 1.0, dtype).tile(torch.arange(60), 0, 60).double()
+        found = module._LowerBounds(points, dtype, 1.0)
+        bounds = found.tile(torch.arange(60), 0, 60).double() / found.shrink**2
         bounds.fill_diagonal_(-1)
         assert (bounds <= squares).all()
         # … and not so low that they would be of no use.

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
@@ -55,6 +56,12 @@ def test_every_setting_survives(tmp_path):
     assert loaded.settings == model.settings
     assert str(loaded) == str(model)
     assert loaded.convolution.weight.dtype == torch.float64
+
+
+def test_numbers_of_numpy_survive(tmp_path):
+    model = DAHGNN(np.int64(4), 2, hidden=np.int64(3), delta=np.float32(0.5), density=np.bool_(False))
+    save_model(model, tmp_path / "model.safetensors")
+    assert load_model(tmp_path / "model.safetensors").settings == model.settings
 
 
 def test_a_loaded_model_can_be_trained_further(saved, blobs, blob_hypergraph, blob_split):
@@ -128,6 +135,12 @@ def test_weights_that_do_not_fit_are_named(saved, weights):
     with pytest.raises(
         ValueError, match=f"does not hold the weights of its header: see {next(iter(weights))}"
     ):
+        load_model(saved)
+
+
+def test_weights_of_two_precisions_are_refused(saved):
+    rewrite(saved, weights={"convolution.weight": torch.ones(6, 8, dtype=torch.float64)})
+    with pytest.raises(ValueError, match="must hold weights of one precision"):
         load_model(saved)
 
 

@@ -57,3 +57,9 @@ def test_a_picture_that_cannot_be_written_leaves_nothing(tmp_path):
             tmp_path / "a.nope", torch.zeros(2, 2), *torch.zeros(3, 2, dtype=torch.int64), title=""
         )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_picture_without_an_ending_is_a_png(tmp_path):
+    draw_embedding(tmp_path / "map", torch.rand(2, 2), *torch.zeros(3, 2, dtype=torch.int64), title="")
+    assert [path.name for path in tmp_path.iterdir()] == ["map"]
+    assert (tmp_path / "map").read_bytes().startswith(b"\x89PNG")

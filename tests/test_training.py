@@ -263,6 +263,38 @@ def test_bad_input_is_refused(task, change, words):
         fit(small_model(), *change(task))
 
 
+@pytest.mark.parametrize(
+    ("position", "wrong", "words"),
+    [
+        (0, None, "'model' parameter of fit must be a Module. Got NoneType"),
+        (2, [[0, 1]], "'hypergraph' parameter of fit must be a Hypergraph. Got list"),
+        (4, {"train": [0]}, "'split' parameter of fit must be a Split. Got dict"),
+        (5, {}, "'config' parameter of fit must be a TrainingConfig. Got dict"),
+    ],
+)
+def test_wrong_objects_are_refused(task, position, wrong, words):
+    arguments = [small_model(), *task, QUICK]
+    arguments[position] = wrong
+    with pytest.raises(TypeError, match=words):
+        fit(*arguments)
+
+
+def test_logits_of_another_shape_are_refused(task):
+    model = small_model()
+    model.n_classes = 2
+    features, hypergraph, labels, split = task
+    with pytest.raises(ValueError, match=r"logits of shape \(120, 2\). Got logits of shape \(120, 3\)"):
+        fit(model, features, hypergraph, labels.clamp(max=1), split)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_the_mode_of_the_caller_does_not_matter(task, mode):
+    model = small_model()
+    with mode():
+        result = fit(model, *task, QUICK)
+    assert torch.equal(result.embedding, fit(small_model(), *task, QUICK).embedding)
+
+
 def test_a_negative_seed_is_refused(task):
     with pytest.raises(ValueError, match="'seed' parameter of fit must be at least 0"):
         fit(small_model(), *task, seed=-1)

@@ -74,7 +74,7 @@ def label_spreading(features: object, labels: object, split: Split, *, k: int = 
     features : array, (n, d)
         One row a node.
     labels : array of int, (n,)
-        Read at the training and validation nodes alone.
+        Read at the training and validation nodes alone, but that the largest tells the number of classes.
     split : Split
         Its training nodes are the labelled ones; its validation nodes choose alpha.
     k : int
@@ -92,7 +92,7 @@ def label_spreading(features: object, labels: object, split: Split, *, k: int = 
     rows = as_features(features, "label_spreading").numpy()
     check_neighbours(k, len(rows), "label_spreading")
     known = as_labels(labels, "label_spreading", n_nodes=len(rows))
-    n_classes = max(2, int(known[split.train].max()) + 1) if len(split.train) else 2
+    n_classes = max(2, int(known.max()) + 1)
     check_split(split, known, n_classes, "label_spreading")
     given = torch.full_like(known, -1)
     given[split.train] = known[split.train]

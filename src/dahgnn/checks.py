@@ -82,6 +82,13 @@ def check_number(
         raise bad_value(name, owner, "a finite number, " + expected, value)
 
 
+def check_seed(seed: object, owner: str) -> None:
+    """Refuse anything but a whole number that torch's generators take."""
+    check_count("seed", seed, owner, low=0)
+    if int(seed) >= 2**63:  # type: ignore[call-overload]
+        raise bad_value("seed", owner, "under 2**63", seed)
+
+
 def check_neighbours(k: object, n_nodes: int, owner: str) -> None:
     """Refuse a number of neighbours that n nodes have not."""
     check_count("k", k, owner, low=0)
@@ -99,7 +106,12 @@ def as_tensor(value: object, name: str, owner: str) -> Tensor:
         If the value is not an array of numbers.
     """
     if isinstance(value, Tensor):
-        return value.detach()
+        if value.layout != torch.strided or value.is_quantized:
+            raise bad_type(name, owner, "a dense tensor", f"one of layout {value.layout}")
+        wide = value.dtype in (torch.uint16, torch.uint32, torch.uint64)
+        return value.detach().to(torch.int64) if wide else value.detach()
+    if np.ma.is_masked(value):
+        raise bad_value(name, owner, "without masked entries", "some", "Impute or drop them first.")
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -108,6 +120,8 @@ def as_tensor(value: object, name: str, owner: str) -> Tensor:
         raise bad_type(name, owner, "an array of numbers", f"an array of {array.dtype}")
     if array.dtype.itemsize > 8:
         array = array.astype(np.float64)
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)  # torch computes little with wide unsigned integers
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     return torch.from_numpy(np.require(native, requirements=["C", "W"]))
 

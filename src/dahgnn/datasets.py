@@ -88,7 +88,7 @@ def load_mnist(folder: str | os.PathLike[str], part: str = "train") -> Dataset:
         )
     if labels.size and labels.max() > 9:
         raise _unreadable(labels_path, f"holds the label {labels.max()}, which is no digit")
-    features = torch.from_numpy(images.reshape(len(images), -1).astype(np.float32) / np.float32(255))
+    features = torch.from_numpy(images.reshape(len(images), _PIXELS**2).astype(np.float32) / np.float32(255))
     return Dataset("MNIST", features, torch.from_numpy(labels.astype(np.int64)))
 
 
@@ -106,7 +106,8 @@ def _read_idx(path: Path, dimensions: int) -> np.ndarray[tuple[int, ...], np.dty
     except (EOFError, zlib.error) as error:
         raise _unreadable(path, "is cut or damaged") from error
     except gzip.BadGzipFile as error:
-        raise _unreadable(path, "is not a gzip file") from error
+        gzipped = path.read_bytes()[:2] == b"\x1f\x8b"
+        raise _unreadable(path, "is cut or damaged" if gzipped else "is not a gzip file") from error
     if len(content) != math.prod(shape):
         raise _unreadable(path, f"does not hold the {math.prod(shape)} values that its header announces")
     return np.frombuffer(content, np.uint8).reshape(shape)
@@ -118,7 +119,10 @@ def _parse_header(header: bytes, path: Path, dimensions: int) -> tuple[int, ...]
         raise _unreadable(path, f"is not an IDX file of unsigned bytes in {dimensions} dimension(s)")
     if len(header) < 4 + 4 * dimensions:
         raise _unreadable(path, "is cut or damaged")
-    return struct.unpack(f">{dimensions}I", header[4:])
+    shape = struct.unpack(f">{dimensions}I", header[4:])
+    if math.prod(shape) >= 2**32:
+        raise _unreadable(path, f"announces {math.prod(shape)} values")
+    return shape
 
 
 def _unreadable(path: Path, what: str) -> ValueError:

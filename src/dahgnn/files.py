@@ -26,10 +26,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> (folder / "note.txt").read_text()
     'whole'
     """
-    target = Path(path)
+    target = Path(path).resolve()  # what a link points to is replaced, not the link
+    if target.exists() and not target.is_file():
+        raise FileExistsError(f"{target} must be a file to be replaced. Got a folder or device.")
     target.parent.mkdir(parents=True, exist_ok=True)
     # The suffix stays last, because writers of pictures choose the format by it.
-    temporary = target.with_name(f".{target.stem}-{uuid.uuid4().hex}{target.suffix}")
+    temporary = target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
     temporary.touch(exist_ok=False)
     try:
         if target.exists():

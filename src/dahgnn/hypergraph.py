@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,9 +25,11 @@ from dahgnn.config import NEIGHBOURHOODS
 from dahgnn.knn import Neighbors, knn
 from dahgnn.ops import Incidence, Segments, gather_sum
 
-# Pairs of nodes that share a hyperedge, at the most. Listing them takes 75 bytes a pair for a moment,
-# 5 GB for so many, and 8 bytes a pair for good.
+# Pairs of nodes that share a hyperedge, at the most: a list of half a gigabyte, and four times as much
+# while it is made.
 _MOST_PAIRS = 1 << 26
+# Weights whose degrees and their roots stay in the range of float32.
+_WEIGHTS = (1e-15, 1e15)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +115,7 @@ class Hypergraph:
     @classmethod
     def from_hyperedges(
         cls,
-        hyperedges: Iterable[Sequence[int]],
+        hyperedges: Iterable[Collection[int]],
         *,
         n_nodes: int,
         centres: object = None,
@@ -132,7 +135,10 @@ class Hypergraph:
         owner = "Hypergraph.from_hyperedges"
         check_count("n_nodes", n_nodes, owner)
         lists = [
-            as_indices(each, f"hyperedges[{j}]", owner, below=n_nodes) for j, each in enumerate(hyperedges)
+            as_indices(
+                sorted(each) if isinstance(each, Set) else each, f"hyperedges[{j}]", owner, below=n_nodes
+            )
+            for j, each in enumerate(hyperedges)
         ]
         sizes = torch.tensor([len(each) for each in lists], dtype=torch.int64)
         return cls.from_incidence(
@@ -310,11 +316,17 @@ class Hypergraph:
             )
         offsets, indices = (part.cpu().numpy() for part in (self.by_node.offsets, self.by_node.indices))
         incidence = csr_array((indices >= 0, indices, offsets), shape=(self.n_nodes, self.n_hyperedges))
-        together = (incidence @ incidence.T).tocoo()
-        node, other = (torch.from_numpy(part).to(self.device, torch.int64) for part in together.coords)
-        different = node != other
-        forward, _, _ = _sort_both_ways(node[different], other[different], self.n_nodes, self.n_nodes)
-        return forward, forward  # sharing is mutual
+        together = incidence @ incidence.T
+        together.sort_indices()
+        counts = np.diff(together.indptr)
+        others = together.indices[together.indices != np.repeat(np.arange(self.n_nodes), counts)]
+        # Every node shares its hyperedges with itself, unless it has none.
+        counts = counts - (counts > 0)
+        shared = Segments(
+            torch.from_numpy(np.concatenate([[0], counts.cumsum()])).to(self.device, torch.int64),
+            torch.from_numpy(others).to(self.device, torch.int64),
+        )
+        return shared, shared  # sharing is mutual
 
     def to(self, device: torch.device | str) -> Hypergraph:
         """Return the same hypergraph on another device."""
@@ -376,7 +388,7 @@ def _as_centres(
         first = int((~has_centre).nonzero()[0])
         got = f"node {int(tensor[first])}, which is not in hyperedge {first}"
         raise bad_value("centres", "Hypergraph", "members of their hyperedges", got)
-    return tensor
+    return tensor.clone()
 
 
 def _as_weights(weights: object, n_hyperedges: int) -> Tensor:
@@ -385,8 +397,9 @@ def _as_weights(weights: object, n_hyperedges: int) -> Tensor:
     if tensor.shape != (n_hyperedges,):
         expected = f"of length n_hyperedges = {n_hyperedges}"
         raise bad_value("weights", "Hypergraph", expected, f"shape {tuple(tensor.shape)}")
-    wrong = (~(tensor.isfinite() & (tensor > 0))).nonzero().squeeze(1).tolist()
+    low, high = _WEIGHTS
+    wrong = (~((tensor >= low) & (tensor <= high))).nonzero().squeeze(1).tolist()
     if wrong:
         got = f"{tensor[wrong[0]].item()} for hyperedge {wrong[0]}"
-        raise bad_value("weights", "Hypergraph", "positive and finite", got)
-    return tensor
+        raise bad_value("weights", "Hypergraph", f"between {low:g} and {high:g}", got)
+    return tensor.clone()

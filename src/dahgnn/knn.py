@@ -15,10 +15,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from dahgnn.checks import as_features, check_count, check_neighbours
+from dahgnn.checks import as_features, bad_value, check_count, check_neighbours
 
 # Numbers that a tile of bounds, or of differences, may hold: 32 MiB in float32.
 _TILE = 1 << 23
+# Squares of larger features would overflow, and of smaller ones vanish.
+_LARGEST = 1e150
 # Candidates beyond k. With them nearly every row of MNIST is settled at once.
 _SPARE = 6
 
@@ -63,46 +65,62 @@ def knn(features: object, k: int, *, tile: int | None = None) -> Neighbors:
     """
     points = as_features(features, "knn")
     check_neighbours(k, len(points), "knn")
+    largest = float(points.abs().max())
+    if largest > _LARGEST:
+        raise bad_value(
+            "features", "knn", f"at most {_LARGEST:g} in size", f"{largest:g}", "Scale them first."
+        )
     if tile is None:
         tile = max(256, math.isqrt(_TILE))
     check_count("tile", tile, "knn")
-    return _Search(points, k, tile).run()
+    return _Search(points, k, min(tile, len(points))).run()
 
 
 class _Search:
     def __init__(self, points: Tensor, k: int, tile: int) -> None:
-        # A power of two scales exactly, and keeps squares of very large or small features in range.
-        self.scale = 2.0 ** -math.frexp(float(points.abs().max()))[1]
-        self.points = points
-        self.k = k
-        self.tile = tile
-        self.bounds = _LowerBounds(points, self.scale, _working_precision(points.dtype))
+        self.points, self.k, self.tile = points, k, tile
+        # A power of two scales exactly. In float64 only very small features need it, whose squares
+        # would vanish.
+        largest = float(points.abs().max())
+        self.scale = 2.0 ** min(1000, -math.frexp(largest)[1]) if 0 < largest < 1 / _LARGEST else 1.0
 
     def run(self) -> Neighbors:
-        parts = [self._search(rows) for rows in torch.arange(len(self.points)).split(self.tile)]
+        everybody = torch.arange(len(self.points), device=self.points.device)
+        parts = [self._search(rows, self.coarse_bounds) for rows in everybody.split(self.tile)]
         return Neighbors(
             torch.cat([indices for indices, _ in parts]),
             torch.cat([(squares.sqrt() / self.scale).to(self.points.dtype) for _, squares in parts]),
         )
 
-    def _search(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        rows = rows.to(self.points.device)
-        candidates, beyond = self._candidates(rows)
+    @cached_property
+    def coarse_bounds(self) -> _LowerBounds:
+        return _LowerBounds(self.points, _working_precision(self.points.dtype), self.scale)
+
+    @cached_property
+    def fine_bounds(self) -> _LowerBounds:
+        return _LowerBounds(self.points, torch.float64, self.scale)
+
+    def _search(self, rows: Tensor, bounds: _LowerBounds) -> tuple[Tensor, Tensor]:
+        """Find the neighbours of some rows, and their squared distances: two times (b, k)."""
+        candidates, beyond = self._candidates(rows, bounds)
         indices, squares = self._nearest(rows, candidates)
         # Nobody outside the candidates is nearer than ``beyond``: above the k-th distance, all is settled.
         open_rows = (beyond <= squares[:, -1]).nonzero().squeeze(1)
         for some in open_rows.split(max(1, _TILE // len(self.points))):
-            indices[some], squares[some] = self._settle(rows[some], squares[some, -1])
+            if bounds.dtype != torch.float64:
+                indices[some], squares[some] = self._search(rows[some], self.fine_bounds)
+            else:
+                indices[some], squares[some] = self._settle(rows[some], squares[some, -1])
         return indices, squares
 
-    def _candidates(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def _candidates(self, rows: Tensor, bounds: _LowerBounds) -> tuple[Tensor, Tensor]:
         """Return the columns with the lowest bounds, (b, q), and a bound for all others, (b,)."""
         n = len(self.points)
         q = min(self.k + _SPARE, n - 1)
-        lowest = torch.full((len(rows), 0), math.inf, dtype=self.bounds.dtype, device=rows.device)
+        lowest = torch.full((len(rows), 0), math.inf, dtype=bounds.dtype, device=rows.device)
         columns = torch.empty((len(rows), 0), dtype=torch.int64, device=rows.device)
         for start in range(0, n, self.tile):
-            tile = self.bounds.tile(rows, start, min(start + self.tile, n))
+            tile = bounds.tile(rows, start, min(start + self.tile, n))
             found = tile.topk(min(q + 1, tile.shape[1]), largest=False)
             lowest = torch.cat([lowest, found.values], 1)
             columns = torch.cat([columns, found.indices + start], 1)
@@ -110,7 +128,8 @@ class _Search:
                 kept = lowest.topk(q + 1, largest=False)
                 lowest, columns = kept.values, columns.gather(1, kept.indices)
         order = lowest.argsort(1)
-        return columns.gather(1, order)[:, :q], lowest.gather(1, order)[:, q].double()
+        beyond = lowest.gather(1, order)[:, q].double() / bounds.shrink**2
+        return columns.gather(1, order)[:, :q], beyond
 
     def _nearest(self, rows: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
         """Keep the k nearest candidates, ties by the lower index: two times (b, k)."""
@@ -122,8 +141,19 @@ class _Search:
 
     def _settle(self, rows: Tensor, farthest: Tensor) -> tuple[Tensor, Tensor]:
         """Measure every point that may be as near as ``farthest``, however many there are."""
-        bounds = self.fine_bounds.tile(rows, 0, len(self.points))
-        which, columns = (bounds <= farthest.unsqueeze(1)).nonzero(as_tuple=True)
+        possible = self.fine_bounds.tile(rows, 0, len(self.points)) <= farthest.unsqueeze(1)
+        # Among equal points the lowest indices win, so that a few of them are enough; else a thousand
+        # empty rows would be measured a million times.
+        few = possible & (possible.cumsum(1) <= self.k + _SPARE)
+        indices, squares = self._nearest_possible(rows, few)
+        rest = (squares[:, -1] > 0).nonzero().squeeze(1)
+        if len(rest):
+            indices[rest], squares[rest] = self._nearest_possible(rows[rest], possible[rest])
+        return indices, squares
+
+    def _nearest_possible(self, rows: Tensor, possible: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep the k nearest of the columns that a mask (b, n) names, at least k a row."""
+        which, columns = possible.nonzero(as_tuple=True)
         squares = self._measure(rows[which], columns)
         order = squares.argsort(stable=True)
         order = order[which[order].argsort(stable=True)]
@@ -132,17 +162,14 @@ class _Search:
         chosen = order[first + torch.arange(self.k, device=rows.device)]
         return columns[chosen], squares[chosen]
 
-    @cached_property
-    def fine_bounds(self) -> _LowerBounds:
-        return _LowerBounds(self.points, self.scale, torch.float64)
-
     def _measure(self, here: Tensor, there: Tensor) -> Tensor:
         """Return squared distances of pairs in float64, (p,); the same bits in any company."""
         step = max(1, _TILE // 8 // self.points.shape[1])
         parts = []
         for some, theirs in zip(here.split(step), there.split(step), strict=True):
             difference = self.points.index_select(0, some).double() - self.points.index_select(0, theirs)
-            parts.append(_fold(difference.mul_(self.scale).square_()))
+            difference *= self.scale
+            parts.append(_fold(difference * difference))
         return torch.cat(parts)
 
 
@@ -155,11 +182,14 @@ class _LowerBounds:
     subtracted within the product: it adds one column √c r to the rows and shrinks their squares.
     """
 
-    def __init__(self, points: Tensor, scale: float, dtype: torch.dtype) -> None:
+    def __init__(self, points: Tensor, dtype: torch.dtype, scale: float) -> None:
         self.dtype = dtype
-        mean = points.mean(0, dtype=torch.float64)
         # Distances do not see the mean, their rounding errors do.
-        centred = ((points.double() - mean) * scale).to(dtype)
+        exact = (points.double() - points.mean(0, dtype=torch.float64)) * scale
+        # A second power of two keeps the products of ``dtype`` in range; the bounds lose it again.
+        largest = float(exact.abs().max())
+        self.shrink = 2.0 ** -math.frexp(largest)[1] if dtype == torch.float32 and largest > 0 else 1.0
+        centred = (exact * self.shrink).to(dtype)
         lengths = centred.double().square().sum(1)
         slack = (points.shape[1] + 16) * torch.finfo(dtype).eps
         # The smallest normal number covers products that underflow.

@@ -41,7 +41,8 @@ def save_model(model: DAHGNN | HGNN, path: str | os.PathLike[str]) -> None:
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
         "model": kind,
-        "settings": json.dumps(model.settings),
+        # NumPy's numbers are as good as Python's.
+        "settings": json.dumps(model.settings, default=lambda number: number.item()),
         "written_by": f"dahgnn {__version__}",
     }
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
@@ -88,13 +89,17 @@ def _rebuild(header: dict[str, str], path: str | os.PathLike[str]) -> DAHGNN | H
         settings: dict[str, Any] = json.loads(header["settings"])
         with torch.device("meta"):
             return _MODELS[header["model"]](**settings)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"The header of the model file {path} is damaged ({error}).") from error
+    except (KeyError, TypeError, ValueError, RuntimeError, RecursionError) as error:
+        raise ValueError(
+            f"The header of the model file {path} is damaged ({str(error).splitlines()[0]})."
+        ) from error
 
 
 def _check_weights(model: nn.Module, weights: dict[str, torch.Tensor], path: str | os.PathLike[str]) -> None:
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     got = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    if len({tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}) != 1:
+        raise ValueError(f"The model file {path} must hold weights of one precision. Write it anew.")
     if expected != got:
         different = sorted(
             name for name in expected.keys() | got.keys() if expected.get(name) != got.get(name)

@@ -66,7 +66,7 @@ def draw_embedding(
     Parameters
     ----------
     path : Path
-        Of the picture; the ending chooses the format.
+        Of the picture; the ending chooses the format, PNG without one.
     layout : Tensor, (n, 2)
         Where each node stands.
     labels, predictions : Tensor of int64, (n,)
@@ -100,4 +100,4 @@ def draw_embedding(
     axes.set_aspect("equal", "datalim")
     axes.legend(title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, markerscale=2)
     with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150)
+        figure.savefig(temporary, dpi=150, format=path.suffix.removeprefix(".") or "png")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dahgnn.checks import ANY, as_indices, as_labels, bad_value, check_count
+from dahgnn.checks import ANY, as_indices, as_labels, bad_value, check_count, check_seed
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -66,6 +66,7 @@ def sample_per_class(labels: object, count: int, *, seed: int) -> Tensor:
         Node indices in ascending order.
     """
     check_count("count", count, "sample_per_class")
+    check_seed(seed, "sample_per_class")
     return _draw(as_labels(labels, "sample_per_class"), (count,), seed, "sample_per_class")[0]
 
 
@@ -89,6 +90,7 @@ def split_per_class(labels: object, *, train: int, validation: int, seed: int) -
     """
     check_count("train", train, "split_per_class")
     check_count("validation", validation, "split_per_class")
+    check_seed(seed, "split_per_class")
     known = as_labels(labels, "split_per_class").cpu()
     first, second = _draw(known, (train, validation), seed, "split_per_class")
     rest = known >= 0

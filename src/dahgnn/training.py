@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from dahgnn.checks import as_features, as_indices, as_labels, bad_type, bad_value, check_count
+from dahgnn.checks import as_features, as_indices, as_labels, bad_type, bad_value, check_seed
 from dahgnn.config import TrainingConfig
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.splits import Split, check_split
@@ -125,13 +125,14 @@ def fit(
     hypergraph : Hypergraph
         Of the same n nodes.
     labels : array of int, (n,)
-        Classes 0 … n_classes − 1, read at the training and validation nodes alone.
+        Classes 0 … n_classes − 1, read at the training and validation nodes alone; −1 is unknown.
     split : Split
         Which nodes train and which choose the epoch.
     config : TrainingConfig, optional
         The schedule; the paper's by default.
     seed : int
-        Of dropout. Torch's global random state is neither read nor changed.
+        Of dropout. Torch's global random state is used meanwhile and then put back, so fits with
+        dropout should not share a process in two threads.
     device : torch.device or str, optional
         Where to train; by default where the hypergraph is. The model stays there.
     callback : callable, optional
@@ -157,11 +158,19 @@ def fit(
     >>> result.accuracy(labels, split.test)
     1.0
     """
-    config = config or TrainingConfig()
-    check_count("seed", seed, "fit", low=0)
+    config = TrainingConfig() if config is None else config
+    for name, value, kind in (
+        ("model", model, nn.Module),
+        ("hypergraph", hypergraph, Hypergraph),
+        ("split", split, Split),
+        ("config", config, TrainingConfig),
+    ):
+        if not isinstance(value, kind):
+            raise bad_type(name, "fit", f"a {kind.__name__}", type(value).__name__)
+    check_seed(seed, "fit")
     device = hypergraph.device if device is None else torch.empty(0, device=device).device
-    task = _Task.make(model, features, hypergraph, labels, split, device)
-    with _seeded(seed, device):
+    with _seeded(seed, device), torch.inference_mode(False), torch.enable_grad():
+        task = _Task.make(model, features, hypergraph, labels, split, device)
         return _Loop(model.to(device), task, config, callback).run()
 
 
@@ -263,6 +272,8 @@ class _Loop:
         for epoch in range(self.config.max_epochs + 1):
             with torch.set_grad_enabled(self.one_pass):
                 logits = self._forward(training=self.one_pass)
+            if epoch == 0:
+                self._check_shape(logits)
             if not self._record(epoch, logits.detach()):
                 return "diverged"
             if self.best is not None and epoch - self.best.epoch >= self.config.patience:
@@ -274,6 +285,12 @@ class _Loop:
     def _forward(self, *, training: bool) -> Tensor:
         self.model.train(training)
         return cast(Tensor, self.model(self.task.features, self.task.hypergraph))
+
+    def _check_shape(self, logits: Tensor) -> None:
+        expected = (self.task.hypergraph.n_nodes, cast(Classifier, self.model).n_classes)
+        if logits.shape != expected:
+            got = f"logits of shape {tuple(logits.shape)}"
+            raise bad_value("model", "fit", f"one that gives logits of shape {expected}", got)
 
     def _update(self, logits: Tensor) -> None:
         loss, _ = _score(logits, self.task.train, self.task.train_labels)
