@@ -1,0 +1,42 @@
+"""The README and the docs say what is there."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from dahgnn.report import markdown_table
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+        assert link.startswith("https://") or (page.parent / link).exists(), link
+
+
+def test_the_table_of_the_readme_is_that_of_its_run_lines():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    record = ROOT / re.search(r"\]\((records/.*_demo/runs\.jsonl)\)", readme)[1]
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert markdown_table(lines) in readme
+
+
+def test_the_five_lines_of_the_readme_run():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(150) % 10
+    features = 4 * torch.randn(10, 8, generator=generator)[labels] + torch.randn(150, 8, generator=generator)
+    names = {"X": features.numpy(), "y": labels.numpy(), "labelled": range(50), "held_out": range(50, 100)}
+    exec(code, names)  # noqa: S102, it is our own
+    assert names["result"].accuracy(labels, range(100, 150)) > 0.8
