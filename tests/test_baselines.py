@@ -67,3 +67,13 @@ def test_label_spreading_refuses_what_cannot_be_learned(blobs, blob_split, chang
 def test_hgnn_checks_its_input():
     with pytest.raises(ValueError, match=r"'x' parameter of HypergraphConvolution must be of shape \(2, 6\)"):
         HGNN(6, 3)(torch.ones(2, 5), Hypergraph.from_hyperedges([[0, 1]], n_nodes=2))
+
+
+def test_the_folded_hgnn_is_the_hgnn(blobs, blob_hypergraph):
+    model = HGNN(6, 3, hidden=5).double().eval()
+    features = blobs[0].double()
+    plain, folded = model(features, blob_hypergraph), model.fold(features, blob_hypergraph)()
+    torch.testing.assert_close(folded, plain, rtol=0, atol=1e-10)
+    parameters = list(model.parameters())
+    expected, actual = (torch.autograd.grad(each.square().sum(), parameters) for each in (plain, folded))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-8)

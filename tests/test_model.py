@@ -210,3 +210,20 @@ def test_fewer_than_two_classes(n_classes):
 def test_wrong_settings(settings_, error, message):
     with pytest.raises(error, match=message):
         DAHGNN(5, 3, **settings_)
+
+
+@pytest.mark.parametrize("convolution", ["typed", "printed"])
+@pytest.mark.parametrize("density", [True, False])
+def test_the_folded_network_is_the_network(convolution, density):
+    features = normal(30, 9)
+    features[:, 4] = 0  # a column that reaches nothing
+    hypergraph = Hypergraph.from_features(features, k=4, weights=torch.rand(30, dtype=torch.float64) + 0.5)
+    model = DAHGNN(9, 3, hidden=7, convolution=convolution, density=density).double()
+    plain, folded = model(features, hypergraph), model.fold(features, hypergraph)()
+    assert_close(folded, plain)
+    weight = normal(30, 3, seed=1)
+    parameters = list(model.parameters())
+    expected = torch.autograd.grad((plain * weight).sum(), parameters)
+    actual = torch.autograd.grad((folded * weight).sum(), parameters)
+    for first, second in zip(actual, expected, strict=True):
+        assert_close(first, second)

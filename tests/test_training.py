@@ -71,10 +71,13 @@ def reference_fit(model, features, hypergraph, labels, split, config):
 def test_the_loop_equals_the_plain_one(task, kind, config):
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        best_epoch, last_epoch, logits = reference_fit(small_model(kind=kind), *task, config)
-    result = fit(small_model(kind=kind), *task, config, seed=3)
+        features, *rest = task
+        best_epoch, last_epoch, logits = reference_fit(
+            small_model(kind=kind).double(), features.double(), *rest, config
+        )
+    result = fit(small_model(kind=kind).double(), *task, config, seed=3)
     assert (result.best_epoch, len(result.history) - 1) == (best_epoch, last_epoch)
-    torch.testing.assert_close(result.embedding, logits, rtol=0, atol=1e-6)
+    torch.testing.assert_close(result.embedding, logits, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", [DAHGNN, HGNN])
@@ -313,15 +316,15 @@ def test_accuracy_counts_the_named_nodes():
 
 @NEEDS_CUDA
 @pytest.mark.parametrize("kind", [DAHGNN, HGNN])
-def test_a_cuda_fit_agrees_with_the_cpu_and_repeats(task, kind):
+def test_a_cuda_fit_agrees_with_the_cpu(task, kind):
     settings = {"dropout": 0.0} if kind is HGNN else {}
-    on_cpu = fit(small_model(kind=kind, **settings).double(), *task, QUICK)
-    on_cuda, again = (
-        fit(small_model(kind=kind, **settings).double(), *task, QUICK, device="cuda") for _ in range(2)
+    on_cpu, on_cuda = (
+        fit(small_model(kind=kind, **settings).double(), *task, QUICK, device=device)
+        for device in ("cpu", "cuda")
     )
     torch.testing.assert_close(on_cpu.embedding, on_cuda.embedding, rtol=1e-6, atol=1e-6)
     assert on_cpu.best_epoch == on_cuda.best_epoch
-    assert torch.equal(on_cuda.embedding, again.embedding)
+    assert len(on_cpu.history) == len(on_cuda.history)
 
 
 @pytest.mark.slow

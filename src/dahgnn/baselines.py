@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -54,9 +55,17 @@ class HGNN(nn.Module):
         names = ("in_features", "n_classes", "hidden", "dropout")
         return {name: getattr(self, name) for name in names}
 
+    def fold(self, features: Tensor, hypergraph: Hypergraph) -> Callable[[], Tensor]:
+        """Return a function that computes the logits as weights change; the features are propagated once."""
+        first = self.convolution1
+        propagated = first.to_nodes(first.to_hyperedges(features, hypergraph), hypergraph)
+        return lambda: self._classify(propagated @ first.weight, hypergraph)
+
     def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Return the logits, (n, n_classes), for features (n, in_features)."""
-        nodes, _ = self.convolution1(features, hypergraph)
+        return self._classify(self.convolution1(features, hypergraph)[0], hypergraph)
+
+    def _classify(self, nodes: Tensor, hypergraph: Hypergraph) -> Tensor:
         hidden = dropout(relu(nodes), self.dropout, training=self.training)
         logits: Tensor = self.convolution2(hidden, hypergraph)[0]
         return logits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any, ClassVar
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 from dahgnn.checks import check_count
 from dahgnn.config import ModelConfig
 from dahgnn.hypergraph import Hypergraph
-from dahgnn.layers import DensityAwareAttention, HypergraphConvolution
+from dahgnn.layers import DensityAwareAttention, HypergraphConvolution, head_products
+from dahgnn.ops import FixedMatrix
 
 
 class DAHGNN(nn.Module):
@@ -96,6 +98,33 @@ class DAHGNN(nn.Module):
     def settings(self) -> dict[str, Any]:
         """What the constructor needs to make a network of the same shape."""
         return {"in_features": self.in_features, "n_classes": self.n_classes, **asdict(self.config)}
+
+    def fold(self, features: Tensor, hypergraph: Hypergraph) -> Callable[[], Tensor]:
+        """Return a function that computes the logits of these features again and again, as weights change.
+
+        Nothing stands between the convolution and the first attention layer, so that WE = (B X₀)(Θ W):
+        B X₀ is propagated once, Θ W is multiplied first, and the large product has heads · units columns
+        instead of ``hidden``. The result is that of `forward`, up to rounding.
+        """
+        rows = self.convolution.to_hyperedges(features, hypergraph)
+        # Columns of zeros, such as the margins of images, reach nothing and get no gradient.
+        used = rows.any(0).nonzero().squeeze(1)
+        propagated = FixedMatrix(rows[:, used])
+
+        def logits() -> Tensor:
+            first = self.attention1
+            folded = self.convolution.weight.index_select(0, used) @ first.weight.transpose(0, 1).flatten(1)
+            before = propagated @ folded
+            after = self.convolution.to_nodes(before, hypergraph)
+            wx, we = (before, after) if self.config.convolution == "printed" else (after, before)
+            shape = (-1, first.heads, first.out_features)
+            from_e = first.attention_node[:, first.out_features :]
+            e_share = head_products(we.view(shape), from_e)
+            x, e = first.attend(wx.view(shape), e_share, hypergraph)
+            result: Tensor = self.attention2(x.flatten(1), e.flatten(1), hypergraph)[0]
+            return result
+
+        return logits
 
     def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Return the logits, (n, n_classes), for features (n, in_features)."""

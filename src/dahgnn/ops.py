@@ -7,21 +7,84 @@ runs over segments: nothing is scattered, so results repeat bit for bit.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache, cached_property
+from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.nn.functional import embedding_bag, leaky_relu
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import elu, embedding_bag, leaky_relu
+
+from dahgnn import kernels_cpu, kernels_gpu
+from dahgnn.checks import check_choice
+
+logger = logging.getLogger(__name__)
 
 # Slope of the LeakyReLU of the attention; the paper names none, this is that of GAT.
 NEGATIVE_SLOPE = 0.2
 
 # Numbers that one gathered block of neighbours may hold: 64 MiB in float32.
 _BLOCK = 1 << 24
+
+
+BACKENDS = ("auto", "reference", "kernel")
+
+_backend: ContextVar[str] = ContextVar("backend", default="auto")
+
+
+@contextmanager
+def using(backend: str) -> Iterator[None]:
+    """Choose what computes within the block.
+
+    Parameters
+    ----------
+    backend : {"auto", "reference", "kernel"}
+        "auto" takes a compiled kernel where there is one and the plain PyTorch of this module elsewhere;
+        "reference" always the latter; "kernel" fails where there is none.
+
+    Examples
+    --------
+    >>> with using("reference"):
+    ...     _backend.get()
+    'reference'
+    """
+    check_choice("backend", backend, BACKENDS, "using")
+    token = _backend.set(backend)
+    try:
+        yield
+    finally:
+        _backend.reset(token)
+
+
+def _kernels(tensor: Tensor, backend: str | None) -> ModuleType | None:
+    """Return the module with kernels for such tensors, or None for the reference."""
+    chosen = _backend.get() if backend is None else backend
+    check_choice("backend", chosen, BACKENDS, "ops")
+    if chosen == "reference":
+        return None
+    for kernels in (kernels_cpu, kernels_gpu):
+        if kernels.supports(tensor):
+            return kernels
+    if chosen == "kernel":
+        raise ValueError(f"There must be a kernel for {tensor.dtype} on {tensor.device}. Got none.")
+    if tensor.device.type == "cpu" and kernels_cpu.library() is None:
+        _say_slow()
+    return None
+
+
+@cache
+def _say_slow() -> None:
+    logger.warning(
+        "The compiled kernels are not there, so plain PyTorch computes, slower. Is there a C++ compiler?"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +243,135 @@ def weighted_sum(values: Tensor, coefficients: Tensor, incidence: Incidence) -> 
     return segment_sum(gather(values, incidence) * coefficients.unsqueeze(-1), incidence)
 
 
+class FixedMatrix:
+    """A matrix that does not change and is multiplied with weights that do.
+
+    Parameters
+    ----------
+    matrix : Tensor, (n, d)
+        Gets no gradient.
+    """
+
+    def __init__(self, matrix: Tensor) -> None:
+        self.matrix = matrix.detach().contiguous()
+
+    @cached_property
+    def transposed(self) -> Tensor:
+        """The matrix once more, in the order in which the gradient needs it: (d, n)."""
+        return self.matrix.T.contiguous()
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        kernels = _kernels(self.matrix, None)
+        if kernels is kernels_cpu and kernels_cpu.supports_product(self.matrix, weight.shape[1]):
+            return cast(Tensor, _FixedProduct.apply(self, weight))
+        return self.matrix @ weight
+
+
+class _FixedProduct(Function):
+    @staticmethod
+    def forward(ctx: Any, fixed: FixedMatrix, weight: Tensor) -> Tensor:
+        ctx.fixed = fixed
+        return kernels_cpu.product(fixed.matrix, weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
+        return None, kernels_cpu.product(ctx.fixed.transposed, gradient)
+
+
+class _Attend(Function):
+    """The fused attention; the density is a constant for its gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        values: Tensor,
+        source: Tensor,
+        target: Tensor,
+        bias: Tensor | None,
+        incidence: Incidence,
+        activation: bool,
+        kernels: ModuleType,
+    ) -> Tensor:
+        forward = incidence.forward
+        output, coefficients = kernels.attention_forward(
+            values, source, target, bias, forward.offsets, forward.indices,
+            slope=NEGATIVE_SLOPE, activation=activation,
+        )  # fmt: skip
+        ctx.save_for_backward(values, source, target, coefficients, output)
+        ctx.incidence, ctx.activation, ctx.kernels = incidence, activation, kernels
+        return cast(Tensor, output)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        incidence = ctx.incidence
+        gradients = ctx.kernels.attention_backward(
+            gradient,
+            *ctx.saved_tensors,
+            (incidence.forward.offsets, incidence.forward.indices),
+            (incidence.backward.offsets, incidence.backward.indices),
+            incidence.positions,
+            slope=NEGATIVE_SLOPE,
+            activation=ctx.activation,
+        )
+        return (*gradients, None, None, None, None)
+
+
+def attend(
+    values: Tensor,
+    source: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    incidence: Incidence,
+    *,
+    activation: bool = True,
+    backend: str | None = None,
+) -> Tensor:
+    """Sum the sources of each target by attention, (4) to (8).
+
+    Parameters
+    ----------
+    values : Tensor, (sources, heads, units)
+        What is summed.
+    source, target : Tensor, (sources, heads), (targets, heads)
+        Shares of the attention scores, see `attention_scores`.
+    bias : Tensor, (sources, heads), or None
+        The scaled density, added to the scores.
+    incidence : Incidence
+        Who sends to whom.
+    activation : bool
+        Whether the sums pass an ELU.
+    backend : {"auto", "reference", "kernel"}, optional
+        See `using`.
+
+    Returns
+    -------
+    Tensor, (targets, heads, units)
+    """
+    kernels = _kernels(values, backend)
+    # No kernel has a gradient for the density.
+    if kernels is not None and not (bias is not None and bias.requires_grad):
+        return cast(Tensor, _Attend.apply(values, source, target, bias, incidence, activation, kernels))
+    scores = attention_scores(source, target, incidence)
+    if bias is not None:
+        scores = scores + gather(bias, incidence)
+    sums = weighted_sum(values, segment_softmax(scores, incidence), incidence)
+    return elu(sums) if activation else sums
+
+
+def highest_score(
+    source: Tensor, target: Tensor, incidence: Incidence, *, backend: str | None = None
+) -> Tensor:
+    """Return the greatest attention score of all incidences, (1, heads)."""
+    kernels = _kernels(source, backend)
+    if kernels is None or source.requires_grad or target.requires_grad:
+        return attention_scores(source, target, incidence).amax(0, keepdim=True)
+    forward = incidence.forward
+    peak: Tensor = kernels.attention_peak(source, target, forward.offsets, forward.indices, NEGATIVE_SLOPE)
+    return peak.unsqueeze(0)
+
+
 class _SimilaritySum(Function):
     @staticmethod
     def forward(ctx: Any, directions: Tensor, delta: float, forward: Segments, backward: Segments) -> Tensor:
@@ -228,7 +420,9 @@ def _blocks(segments: Segments, most: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def similarity_sum(directions: Tensor, delta: float, forward: Segments, backward: Segments) -> Tensor:
+def similarity_sum(
+    directions: Tensor, delta: float, forward: Segments, backward: Segments, *, backend: str | None = None
+) -> Tensor:
     """Sum each node's cosine similarities to its neighbours, those over ``delta`` alone, (3).
 
     Both directions recompute the similarities block by block, so that memory does not grow with the
@@ -242,9 +436,14 @@ def similarity_sum(directions: Tensor, delta: float, forward: Segments, backward
         Threshold; a similarity must be greater to count.
     forward, backward : Segments
         The neighbours of each node, and the nodes that it is a neighbour of.
+    backend : {"auto", "reference", "kernel"}, optional
+        See `using`.
 
     Returns
     -------
     Tensor, (n, heads)
     """
-    return cast(Tensor, _SimilaritySum.apply(directions, delta, forward, backward))
+    kernels = _kernels(directions, backend)
+    if kernels is None or directions.requires_grad:
+        return cast(Tensor, _SimilaritySum.apply(directions, delta, forward, backward))
+    return cast(Tensor, kernels.similarity_sum(directions, delta, forward.offsets, forward.indices))

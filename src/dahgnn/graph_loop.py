@@ -1,0 +1,175 @@
+"""The training loop on a CUDA device: one captured graph an epoch, and a host that rarely looks.
+
+Validation loss, best weights and the decision to stop live on the device. What comes out is what the plain
+loop of `training` gives on the same device: the same losses, the same epoch, the same weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from dahgnn.config import TrainingConfig
+
+# Epochs between two looks of the host; those behind the stop are computed in vain.
+_EPOCHS_AT_ONCE = 20
+# Passes before the capture, in which libraries make their plans and kernels are compiled.
+_WARM_UP = 3
+
+
+class Labelled(NamedTuple):
+    """Nodes and their labels, on the device."""
+
+    nodes: Tensor
+    labels: Tensor
+
+
+def score(logits: Tensor, labelled: Labelled) -> tuple[Tensor, Tensor]:
+    """Return the mean cross-entropy and the accuracy at labelled nodes."""
+    chosen = logits.index_select(0, labelled.nodes)
+    return cross_entropy(chosen, labelled.labels), (
+        chosen.detach().argmax(1) == labelled.labels
+    ).float().mean()
+
+
+def make_optimizer(model: nn.Module, config: TrainingConfig, rate: float | Tensor) -> torch.optim.Adam:
+    """Return Adam; on a CUDA device the fused one, which a graph can capture."""
+    cuda = next(model.parameters()).is_cuda
+    return torch.optim.Adam(
+        model.parameters(), lr=rate, weight_decay=config.weight_decay, fused=cuda or None, capturable=cuda
+    )
+
+
+class GraphLoop:
+    """Train a network by replaying a captured epoch.
+
+    Parameters
+    ----------
+    model : nn.Module
+        On a CUDA device; ends with the weights of the lowest validation loss.
+    logits : callable
+        Computes the logits of the model, in its present mode and with its present weights.
+    train, validation : Labelled
+        Nodes that train and nodes that choose the epoch.
+    config : TrainingConfig
+        The schedule.
+    one_pass : bool
+        Whether the logits of the training pass are also those of the evaluation.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        logits: Callable[[], Tensor],
+        train: Labelled,
+        validation: Labelled,
+        config: TrainingConfig,
+        *,
+        one_pass: bool,
+    ) -> None:
+        self.model, self.logits, self.config, self.one_pass = model, logits, config, one_pass
+        self.train, self.validation = train, validation
+        self.weights = list(model.parameters())
+        device = train.nodes.device
+        self.epoch = torch.zeros((), dtype=torch.int64, device=device)
+        self.best_epoch, self.last_epoch = torch.zeros_like(self.epoch), torch.zeros_like(self.epoch)
+        self.running = torch.ones((), dtype=torch.bool, device=device)
+        self.best_loss = torch.full((), torch.inf, dtype=self.weights[0].dtype, device=device)
+        self.first = [weight.detach().clone() for weight in self.weights]
+        self.best = [weight.detach().clone() for weight in self.weights]
+        self.rate = torch.tensor(config.learning_rate, device=device)
+        # A row an epoch: losses and accuracies of training and validation.
+        rows = config.max_epochs + 1 + _EPOCHS_AT_ONCE
+        self.history = torch.zeros(rows, 4, dtype=self.best_loss.dtype, device=device)
+        self.optimizer = make_optimizer(model, config, self.rate)
+
+    def run(self, report: Callable[[int, list[list[float]]], None]) -> str:
+        """Train and return why it ended; ``report`` gets the first of some new epochs and their rows."""
+        graph = self._capture()
+        seen = 0
+        while True:
+            for _ in range(_EPOCHS_AT_ONCE):
+                graph.replay()
+            running, last = bool(self.running), int(self.last_epoch)
+            rows = self.history[seen : last + 1].tolist()
+            finite = all(math.isfinite(row[0] + row[1]) for row in rows)
+            report(seen, rows if finite else rows[:-1])
+            if not running:
+                patient = last - int(self.best_epoch) < self.config.patience
+                return "diverged" if not finite else "max_epochs" if patient else "patience"
+            seen = last + 1
+
+    def restore_best(self) -> None:
+        """Give the network the best weights so far."""
+        with torch.no_grad():
+            for weight, best in zip(self.weights, self.best, strict=True):
+                weight.copy_(best)
+
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        """Record one epoch, after some passes whose traces are wiped out."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(_WARM_UP):
+                self._epoch()
+        torch.cuda.current_stream().wait_stream(stream)
+        self.optimizer.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._epoch()
+        self._reset()
+        return graph
+
+    def _reset(self) -> None:
+        """Return to the state before the first epoch."""
+        with torch.no_grad():
+            for weight, first in zip(self.weights, self.first, strict=True):
+                weight.copy_(first)
+            for state in self.optimizer.state.values():
+                for value in state.values():
+                    value.zero_()
+            for counter in (self.epoch, self.best_epoch, self.last_epoch):
+                counter.zero_()
+            self.running.fill_(True)
+            self.best_loss.fill_(torch.inf)
+
+    def _epoch(self) -> None:
+        with torch.set_grad_enabled(self.one_pass):
+            logits = self._forward(training=self.one_pass)
+        with torch.no_grad():
+            self._record(logits.detach())
+        if not self.one_pass:
+            logits = self._forward(training=True)
+        loss, _ = score(logits, self.train)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        with torch.no_grad():
+            halvings = self.epoch // self.config.decay_every
+            self.rate.copy_(self.config.learning_rate * self.config.decay**halvings)
+        self.optimizer.step()
+        self.epoch += 1
+
+    def _forward(self, *, training: bool) -> Tensor:
+        self.model.train(training)
+        return self.logits()
+
+    def _record(self, logits: Tensor) -> None:
+        """Note the losses, keep the best weights, and see whether this was the last epoch."""
+        train_loss, train_accuracy = score(logits, self.train)
+        loss, accuracy = score(logits, self.validation)
+        row = torch.stack([train_loss, loss, train_accuracy.to(loss.dtype), accuracy.to(loss.dtype)])
+        self.history.index_copy_(0, self.epoch.view(1), row.unsqueeze(0))
+        finite = torch.isfinite(train_loss + loss)
+        better = self.running & finite & (loss < self.best_loss)
+        self.best_loss.copy_(torch.where(better, loss, self.best_loss))
+        self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
+        for weight, best in zip(self.weights, self.best, strict=True):
+            best.copy_(torch.where(better, weight, best))
+        self.last_epoch.copy_(torch.where(self.running, self.epoch, self.last_epoch))
+        patient = self.epoch - self.best_epoch < self.config.patience
+        self.running &= finite & patient & (self.epoch < self.config.max_epochs)

@@ -1,0 +1,65 @@
+"""Training by replays of a captured epoch, against the plain loop on the same device."""
+
+import pytest
+import torch
+
+from dahgnn import DAHGNN, HGNN, TrainingConfig, fit
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+def small_model(kind: type = DAHGNN, **settings) -> torch.nn.Module:
+    return kind(6, 3, hidden=16, generator=torch.Generator().manual_seed(0), **settings)
+
+
+@pytest.fixture
+def task(blobs, blob_hypergraph, blob_split):
+    features, labels = blobs
+    return features, blob_hypergraph, labels, blob_split
+
+
+@pytest.mark.parametrize("kind", [DAHGNN, HGNN])
+@pytest.mark.parametrize(
+    "config",
+    [
+        TrainingConfig(max_epochs=30, patience=10, learning_rate=0.02),
+        TrainingConfig(max_epochs=300, patience=7, learning_rate=0.05, decay_every=20),
+        TrainingConfig(max_epochs=1, learning_rate=0.05),
+        TrainingConfig(max_epochs=41, patience=200, weight_decay=0.01),
+    ],
+)
+def test_a_captured_fit_is_the_plain_one(task, kind, config):
+    settings = {"dropout": 0.0} if kind is HGNN else {}
+    plain, captured, again = (
+        fit(small_model(kind=kind, **settings), *task, config, device="cuda", capture=capture)
+        for capture in (False, True, True)
+    )
+    assert captured.stopped == plain.stopped
+    assert captured.best_epoch == plain.best_epoch
+    assert len(captured.history) == len(plain.history)
+    torch.testing.assert_close(captured.embedding, plain.embedding, rtol=1e-5, atol=1e-5)
+    assert torch.equal(captured.embedding, again.embedding)
+
+
+def test_a_captured_fit_with_dropout_learns(task):
+    _, _, labels, split = task
+    result = fit(small_model(kind=HGNN), *task, TrainingConfig(learning_rate=0.02), device="cuda")
+    assert result.accuracy(labels, split.test) > 0.95
+
+
+def test_an_interrupted_captured_fit_gives_the_best_so_far(task):
+    def interrupt(epoch):
+        if epoch.epoch == 25:
+            raise KeyboardInterrupt
+
+    result = fit(small_model(), *task, device="cuda", callback=interrupt)
+    assert result.stopped == "interrupted"
+    assert result.embedding.isfinite().all()
+
+
+def test_a_captured_fit_that_diverges_gives_the_best_so_far(task):
+    result = fit(
+        small_model(final_activation=False), *task, TrainingConfig(learning_rate=1e30), device="cuda"
+    )
+    assert result.stopped == "diverged"
+    assert result.embedding.isfinite().all()
