@@ -15,6 +15,7 @@ RANKS = {
     "files": 0,
     "kernels_cpu": 0,
     "kernels_gpu": 0,
+    "kernels_rows": 0,
     "config": 1,
     "ops": 1,
     "splits": 2,

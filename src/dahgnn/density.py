@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dahgnn.hypergraph import Hypergraph
-from dahgnn.ops import gather_sum, similarity_sum
+from dahgnn.ops import gather_sum, scale_between, similarity_sum, unit_rows
 
 # Densities that differ by less than this many rounding errors are equal. Without it, the scaling
 # would blow the last bit of equal densities up to the whole range. Densities are sums of cosines, so
@@ -32,12 +32,7 @@ def node_density(projected: Tensor, hypergraph: Hypergraph, delta: float, neighb
     -------
     Tensor, (n, heads)
     """
-    # A direction has no scale: dividing by the largest entry keeps squares in range and, being a
-    # constant, leaves the gradient alone. Zero rows stay zero.
-    largest = projected.detach().abs().amax(-1, keepdim=True)
-    scaled = projected / largest.masked_fill(largest == 0, 1)
-    lengths = scaled.square().sum(-1, keepdim=True)
-    directions = scaled / lengths.masked_fill(largest == 0, 1).sqrt()
+    directions = unit_rows(projected)
     return similarity_sum(directions, delta, *hypergraph.neighbourhood(neighbourhood))
 
 
@@ -61,9 +56,4 @@ def scale_density(density: Tensor, attention: Tensor) -> Tensor:
     Tensor, (s, heads)
         Zero where all densities of a head are equal, or where no attention value is positive.
     """
-    low, high = density.amin(0), density.amax(0)
-    span = high - low
-    equal = span <= _ROUNDING_ERRORS * torch.finfo(density.dtype).eps * high.abs().clamp_min(1)
-    highest = attention.amax(0).clamp_min(0)
-    scaled = (density - low) / span.masked_fill(equal, 1) * highest
-    return scaled.masked_fill(equal, 0)
+    return scale_between(density, attention.amax(0), _ROUNDING_ERRORS * torch.finfo(density.dtype).eps)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from dahgnn.config import TrainingConfig
+from dahgnn.kernels_rows import Adam
 
 # Epochs between two looks of the host; those behind the stop are computed in vain.
 _EPOCHS_AT_ONCE = 20
@@ -37,11 +38,14 @@ def score(logits: Tensor, labelled: Labelled) -> tuple[Tensor, Tensor]:
     ).float().mean()
 
 
-def make_optimizer(model: nn.Module, config: TrainingConfig, rate: float | Tensor) -> torch.optim.Adam:
-    """Return Adam; on a CUDA device the fused one, which a graph can capture."""
-    cuda = next(model.parameters()).is_cuda
-    return torch.optim.Adam(
-        model.parameters(), lr=rate, weight_decay=config.weight_decay, fused=cuda or None, capturable=cuda
+def make_optimizer(model: nn.Module, config: TrainingConfig) -> Adam:
+    """Return the Adam of the CUDA device, its schedule included."""
+    return Adam(
+        list(model.parameters()),
+        rate=config.learning_rate,
+        decay=config.decay,
+        decay_every=config.decay_every,
+        weight_decay=config.weight_decay,
     )
 
 
@@ -74,19 +78,16 @@ class GraphLoop:
     ) -> None:
         self.model, self.logits, self.config, self.one_pass = model, logits, config, one_pass
         self.train, self.validation = train, validation
-        self.weights = list(model.parameters())
-        device = train.nodes.device
-        self.epoch = torch.zeros((), dtype=torch.int64, device=device)
+        self.optimizer = make_optimizer(model, config)
+        self.epoch, self.better = self.optimizer.epoch, self.optimizer.better
+        self.first = [weight.detach().clone() for weight in self.optimizer.weights]
         self.best_epoch, self.last_epoch = torch.zeros_like(self.epoch), torch.zeros_like(self.epoch)
-        self.running = torch.ones((), dtype=torch.bool, device=device)
-        self.best_loss = torch.full((), torch.inf, dtype=self.weights[0].dtype, device=device)
-        self.first = [weight.detach().clone() for weight in self.weights]
-        self.best = [weight.detach().clone() for weight in self.weights]
-        self.rate = torch.tensor(config.learning_rate, device=device)
+        self.running = torch.ones_like(self.better)
+        dtype, device = self.first[0].dtype, self.epoch.device
+        self.best_loss = torch.full((), torch.inf, dtype=dtype, device=device)
         # A row an epoch: losses and accuracies of training and validation.
         rows = config.max_epochs + 1 + _EPOCHS_AT_ONCE
-        self.history = torch.zeros(rows, 4, dtype=self.best_loss.dtype, device=device)
-        self.optimizer = make_optimizer(model, config, self.rate)
+        self.history = torch.zeros(rows, 4, dtype=dtype, device=device)
 
     def run(self, report: Callable[[int, list[list[float]]], None]) -> str:
         """Train and return why it ended; ``report`` gets the first of some new epochs and their rows."""
@@ -106,9 +107,12 @@ class GraphLoop:
 
     def restore_best(self) -> None:
         """Give the network the best weights so far."""
-        with torch.no_grad():
-            for weight, best in zip(self.weights, self.best, strict=True):
-                weight.copy_(best)
+        self._set_weights(self.optimizer.best)
+
+    @torch.no_grad()
+    def _set_weights(self, weights: list[Tensor]) -> None:
+        for weight, given in zip(self.optimizer.weights, weights, strict=True):
+            weight.copy_(given)
 
     def _capture(self) -> torch.cuda.CUDAGraph:
         """Record one epoch, after some passes whose traces are wiped out."""
@@ -118,7 +122,7 @@ class GraphLoop:
             for _ in range(_WARM_UP):
                 self._epoch()
         torch.cuda.current_stream().wait_stream(stream)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self._epoch()
@@ -127,49 +131,37 @@ class GraphLoop:
 
     def _reset(self) -> None:
         """Return to the state before the first epoch."""
-        with torch.no_grad():
-            for weight, first in zip(self.weights, self.first, strict=True):
-                weight.copy_(first)
-            for state in self.optimizer.state.values():
-                for value in state.values():
-                    value.zero_()
-            for counter in (self.epoch, self.best_epoch, self.last_epoch):
-                counter.zero_()
-            self.running.fill_(True)
-            self.best_loss.fill_(torch.inf)
+        self._set_weights(self.first)
+        self.optimizer.reset()
+        self.best_epoch.zero_()
+        self.last_epoch.zero_()
+        self.running.fill_(True)
+        self.best_loss.fill_(torch.inf)
 
     def _epoch(self) -> None:
         with torch.set_grad_enabled(self.one_pass):
             logits = self._forward(training=self.one_pass)
+            loss, accuracy = score(logits, self.train)
         with torch.no_grad():
-            self._record(logits.detach())
+            self._record(loss.detach(), accuracy, *score(logits.detach(), self.validation))
         if not self.one_pass:
-            logits = self._forward(training=True)
-        loss, _ = score(logits, self.train)
-        self.optimizer.zero_grad(set_to_none=True)
+            loss, _ = score(self._forward(training=True), self.train)
+        self.optimizer.zero_grad()
         loss.backward()
-        with torch.no_grad():
-            halvings = self.epoch // self.config.decay_every
-            self.rate.copy_(self.config.learning_rate * self.config.decay**halvings)
         self.optimizer.step()
-        self.epoch += 1
 
     def _forward(self, *, training: bool) -> Tensor:
         self.model.train(training)
         return self.logits()
 
-    def _record(self, logits: Tensor) -> None:
-        """Note the losses, keep the best weights, and see whether this was the last epoch."""
-        train_loss, train_accuracy = score(logits, self.train)
-        loss, accuracy = score(logits, self.validation)
+    def _record(self, train_loss: Tensor, train_accuracy: Tensor, loss: Tensor, accuracy: Tensor) -> None:
+        """Note the losses, tell whether these are the best weights, and whether this was the last epoch."""
         row = torch.stack([train_loss, loss, train_accuracy.to(loss.dtype), accuracy.to(loss.dtype)])
         self.history.index_copy_(0, self.epoch.view(1), row.unsqueeze(0))
         finite = torch.isfinite(train_loss + loss)
-        better = self.running & finite & (loss < self.best_loss)
-        self.best_loss.copy_(torch.where(better, loss, self.best_loss))
-        self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
-        for weight, best in zip(self.weights, self.best, strict=True):
-            best.copy_(torch.where(better, weight, best))
+        torch.logical_and(self.running & finite, loss < self.best_loss, out=self.better)
+        self.best_loss.copy_(torch.where(self.better, loss, self.best_loss))
+        self.best_epoch.copy_(torch.where(self.better, self.epoch, self.best_epoch))
         self.last_epoch.copy_(torch.where(self.running, self.epoch, self.last_epoch))
         patient = self.epoch - self.best_epoch < self.config.patience
         self.running &= finite & patient & (self.epoch < self.config.max_epochs)

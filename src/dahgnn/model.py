@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from dahgnn.checks import check_count
 from dahgnn.config import ModelConfig
 from dahgnn.hypergraph import Hypergraph
-from dahgnn.layers import DensityAwareAttention, HypergraphConvolution, head_products
-from dahgnn.ops import FixedMatrix
+from dahgnn.layers import DensityAwareAttention, HypergraphConvolution
+from dahgnn.ops import FixedMatrix, head_products
 
 
 class DAHGNN(nn.Module):
@@ -119,7 +119,7 @@ class DAHGNN(nn.Module):
             wx, we = (before, after) if self.config.convolution == "printed" else (after, before)
             shape = (-1, first.heads, first.out_features)
             from_e = first.attention_node[:, first.out_features :]
-            e_share = head_products(we.view(shape), from_e)
+            (e_share,) = head_products(we.view(shape), from_e.unsqueeze(0))
             x, e = first.attend(wx.view(shape), e_share, hypergraph)
             result: Tensor = self.attention2(x.flatten(1), e.flatten(1), hypergraph)[0]
             return result

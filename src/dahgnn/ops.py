@@ -23,7 +23,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import elu, embedding_bag, leaky_relu
 
-from dahgnn import kernels_cpu, kernels_gpu
+from dahgnn import kernels_cpu, kernels_gpu, kernels_rows
 from dahgnn.checks import check_choice
 
 logger = logging.getLogger(__name__)
@@ -186,8 +186,11 @@ class _GatherSum(Function):
 def _segment_sum(values: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
     """Sum ``values[indices]`` over the segments; an empty segment gives zeros."""
     flat = values.reshape(len(values), math.prod(values.shape[1:]))
-    # An embedding bag gathers and sums in one pass, without the gathered array in between.
-    total = embedding_bag(indices, flat, offsets, mode="sum", include_last_offset=True)
+    if _kernels(values, None) is kernels_gpu:
+        total = kernels_rows.gather_sum(flat, indices, offsets)
+    else:
+        # An embedding bag gathers and sums in one pass, without the gathered array in between.
+        total = embedding_bag(indices, flat, offsets, mode="sum", include_last_offset=True)
     return total.reshape(len(offsets) - 1, *values.shape[1:])
 
 
@@ -241,6 +244,78 @@ def segment_softmax(scores: Tensor, incidence: Incidence) -> Tensor:
 def weighted_sum(values: Tensor, coefficients: Tensor, incidence: Incidence) -> Tensor:
     """Sum by coefficients (t, heads): (sources, heads, units) → (targets, heads, units)."""
     return segment_sum(gather(values, incidence) * coefficients.unsqueeze(-1), incidence)
+
+
+class _HeadProducts(Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, vectors: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, vectors)
+        return kernels_rows.head_products(rows, vectors)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        return kernels_rows.head_products_backward(gradient, *ctx.saved_tensors)
+
+
+def head_products(rows: Tensor, vectors: Tensor) -> Tensor:
+    """Multiply each head's part of a row with vectors of the head.
+
+    Parameters
+    ----------
+    rows : Tensor, (n, heads, units)
+        Rows of all heads.
+    vectors : Tensor, (v, heads, units)
+        Vectors of all heads.
+
+    Returns
+    -------
+    Tensor, (v, n, heads)
+    """
+    if _kernels(rows, None) is kernels_gpu:
+        return cast(Tensor, _HeadProducts.apply(rows, vectors))
+    count, heads, _ = vectors.shape
+    # One product with block-diagonal matrices, several times faster than one a head.
+    eye = torch.eye(heads, dtype=vectors.dtype, device=vectors.device)
+    blocks = vectors.permute(1, 2, 0).unsqueeze(-1) * eye[:, None, None, :]  # (heads, units, v, heads)
+    return (rows.flatten(1) @ blocks.flatten(2).flatten(0, 1)).view(-1, count, heads).permute(1, 0, 2)
+
+
+def unit_rows(values: Tensor) -> Tensor:
+    """Scale each head's row to length one; zero rows stay zero: (n, heads, units) → same."""
+    if _kernels(values, None) is kernels_gpu and not values.requires_grad:
+        return kernels_rows.unit_rows(values)
+    # A direction has no scale: dividing by the largest entry keeps squares in range and, being a
+    # constant, leaves the gradient alone.
+    largest = values.detach().abs().amax(-1, keepdim=True)
+    scaled = values / largest.masked_fill(largest == 0, 1)
+    lengths = scaled.square().sum(-1, keepdim=True)
+    return scaled / lengths.masked_fill(largest == 0, 1).sqrt()
+
+
+def scale_between(values: Tensor, peak: Tensor, tolerance: float) -> Tensor:
+    """Scale each column from its range to [0, peak], or to [0, 0] if the peak is negative.
+
+    Parameters
+    ----------
+    values : Tensor, (s, heads)
+        The greatest becomes the peak, the least zero.
+    peak : Tensor, (heads,)
+        Upper ends.
+    tolerance : float
+        A range of at most this share of the greatest value, or of one, counts as none, and gives zeros.
+
+    Returns
+    -------
+    Tensor, (s, heads)
+    """
+    if _kernels(values, None) is kernels_gpu and not (values.requires_grad or peak.requires_grad):
+        return kernels_rows.scale_density(values, peak, tolerance)
+    low, high = values.amin(0), values.amax(0)
+    span = high - low
+    equal = span <= tolerance * high.abs().clamp_min(1)
+    scaled = (values - low) / span.masked_fill(equal, 1) * peak.clamp_min(0)
+    return scaled.masked_fill(equal, 0)
 
 
 class FixedMatrix:

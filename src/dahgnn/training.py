@@ -14,10 +14,12 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from dahgnn import kernels_gpu
 from dahgnn.checks import as_features, as_indices, as_labels, bad_type, bad_value, check_seed
 from dahgnn.config import TrainingConfig
 from dahgnn.graph_loop import GraphLoop, Labelled, make_optimizer, score
 from dahgnn.hypergraph import Hypergraph
+from dahgnn.kernels_rows import Adam
 from dahgnn.splits import Split, check_split
 
 logger = logging.getLogger(__name__)
@@ -241,6 +243,7 @@ class _Loop:
         inputs = task.features, task.hypergraph
         self.folded = "fold" in own
         self.logits = own["fold"](model, *inputs) if self.folded else partial(model, *inputs)
+        self.on_gpu = kernels_gpu.supports(task.features) and task.features.is_cuda
         self.history: list[Epoch] = []
         # Bound in one step, so that an interruption finds the old weights or the new ones.
         self.best: tuple[int, dict[str, Tensor]] | None = None
@@ -248,7 +251,7 @@ class _Loop:
 
     def run(self, *, capture: bool) -> FitResult:
         # Only networks of ours are known to let a graph capture them.
-        captured = capture and self.folded and self.task.features.is_cuda
+        captured = capture and self.folded and self.on_gpu
         try:
             stopped = self._replay() if captured else self._train()
         except KeyboardInterrupt:
@@ -286,8 +289,7 @@ class _Loop:
 
     def _train(self) -> str:
         """Train epoch by epoch."""
-        optimizer = make_optimizer(self.model, self.config, self.config.learning_rate)
-        schedule = torch.optim.lr_scheduler.StepLR(optimizer, self.config.decay_every, self.config.decay)
+        optimizer = self._optimizer()
         for epoch in range(self.config.max_epochs + 1):
             with torch.set_grad_enabled(self.one_pass):
                 logits = self._forward(training=self.one_pass)
@@ -302,8 +304,19 @@ class _Loop:
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                schedule.step()
         return "max_epochs"
+
+    def _optimizer(self) -> torch.optim.Adam | Adam:
+        """Return Adam with the schedule in it; on a GPU the one that the captured loop has."""
+        if self.on_gpu:
+            return make_optimizer(self.model, self.config)
+        config = self.config
+        adam = torch.optim.Adam(
+            self.model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
+        )
+        schedule = torch.optim.lr_scheduler.StepLR(adam, config.decay_every, config.decay)
+        adam.register_step_post_hook(lambda *_: schedule.step())
+        return adam
 
     def _forward(self, *, training: bool) -> Tensor:
         self.model.train(training)
