@@ -93,3 +93,17 @@ def test_adam_is_that_of_torch(weight_decay):
         torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-6)
     assert all(torch.equal(best, old) for best, old in zip(mine.best, kept, strict=True))
     assert int(mine.epoch) == 10
+
+
+@pytest.mark.parametrize(("count", "classes"), [(1, 2), (63, 3), (64, 10), (65, 10), (500, 17)])
+def test_scores_and_their_gradient(count, classes):
+    logits = (5 * draw(700, classes, seed=1)).requires_grad_()
+    nodes = torch.randperm(700, generator=torch.Generator().manual_seed(0))[:count].to(DEVICE)
+    labels = torch.randint(0, classes, (count,), generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    loss = torch.nn.functional.cross_entropy(logits[nodes], labels)
+    sums = kernels_rows.score(logits.detach(), nodes, labels).sum(0)
+    torch.testing.assert_close(sums[0] / count, loss.detach())
+    assert int(sums[1]) == int((logits[nodes].argmax(1) == labels).sum())
+    (expected,) = torch.autograd.grad(loss, logits)
+    actual = kernels_rows.score_gradient(logits.detach(), nodes, labels)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-7)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from dahgnn.config import TrainingConfig
-from dahgnn.kernels_rows import Adam
+from dahgnn.kernels_rows import Adam, Record, score_gradient
+from dahgnn.kernels_rows import score as score_sums
 
 # Epochs between two looks of the host; those behind the stop are computed in vain.
 _EPOCHS_AT_ONCE = 20
@@ -79,15 +80,15 @@ class GraphLoop:
         self.model, self.logits, self.config, self.one_pass = model, logits, config, one_pass
         self.train, self.validation = train, validation
         self.optimizer = make_optimizer(model, config)
-        self.epoch, self.better = self.optimizer.epoch, self.optimizer.better
         self.first = [weight.detach().clone() for weight in self.optimizer.weights]
-        self.best_epoch, self.last_epoch = torch.zeros_like(self.epoch), torch.zeros_like(self.epoch)
-        self.running = torch.ones_like(self.better)
-        dtype, device = self.first[0].dtype, self.epoch.device
-        self.best_loss = torch.full((), torch.inf, dtype=dtype, device=device)
-        # A row an epoch: losses and accuracies of training and validation.
-        rows = config.max_epochs + 1 + _EPOCHS_AT_ONCE
-        self.history = torch.zeros(rows, 4, dtype=dtype, device=device)
+        self.record = Record(
+            self.optimizer.epoch,
+            self.optimizer.better,
+            patience=config.patience,
+            max_epochs=config.max_epochs,
+            rows=config.max_epochs + 1 + _EPOCHS_AT_ONCE,
+            like=self.first[0],
+        )
 
     def run(self, report: Callable[[int, list[list[float]]], None]) -> str:
         """Train and return why it ended; ``report`` gets the first of some new epochs and their rows."""
@@ -96,12 +97,12 @@ class GraphLoop:
         while True:
             for _ in range(_EPOCHS_AT_ONCE):
                 graph.replay()
-            running, last = bool(self.running), int(self.last_epoch)
-            rows = self.history[seen : last + 1].tolist()
+            running, last = bool(self.record.running), int(self.record.last_epoch)
+            rows = self.record.history[seen : last + 1].tolist()
             finite = all(math.isfinite(row[0] + row[1]) for row in rows)
             report(seen, rows if finite else rows[:-1])
             if not running:
-                patient = last - int(self.best_epoch) < self.config.patience
+                patient = last - int(self.record.best_epoch) < self.config.patience
                 return "diverged" if not finite else "max_epochs" if patient else "patience"
             seen = last + 1
 
@@ -133,35 +134,20 @@ class GraphLoop:
         """Return to the state before the first epoch."""
         self._set_weights(self.first)
         self.optimizer.reset()
-        self.best_epoch.zero_()
-        self.last_epoch.zero_()
-        self.running.fill_(True)
-        self.best_loss.fill_(torch.inf)
+        self.record.reset()
 
     def _epoch(self) -> None:
         with torch.set_grad_enabled(self.one_pass):
             logits = self._forward(training=self.one_pass)
-            loss, accuracy = score(logits, self.train)
-        with torch.no_grad():
-            self._record(loss.detach(), accuracy, *score(logits.detach(), self.validation))
+        known = logits.detach()
+        counts = len(self.train.nodes), len(self.validation.nodes)
+        self.record.add(score_sums(known, *self.train), score_sums(known, *self.validation), counts)
         if not self.one_pass:
-            loss, _ = score(self._forward(training=True), self.train)
+            logits = self._forward(training=True)
         self.optimizer.zero_grad()
-        loss.backward()
+        logits.backward(score_gradient(logits.detach(), *self.train))
         self.optimizer.step()
 
     def _forward(self, *, training: bool) -> Tensor:
         self.model.train(training)
         return self.logits()
-
-    def _record(self, train_loss: Tensor, train_accuracy: Tensor, loss: Tensor, accuracy: Tensor) -> None:
-        """Note the losses, tell whether these are the best weights, and whether this was the last epoch."""
-        row = torch.stack([train_loss, loss, train_accuracy.to(loss.dtype), accuracy.to(loss.dtype)])
-        self.history.index_copy_(0, self.epoch.view(1), row.unsqueeze(0))
-        finite = torch.isfinite(train_loss + loss)
-        torch.logical_and(self.running & finite, loss < self.best_loss, out=self.better)
-        self.best_loss.copy_(torch.where(self.better, loss, self.best_loss))
-        self.best_epoch.copy_(torch.where(self.better, self.epoch, self.best_epoch))
-        self.last_epoch.copy_(torch.where(self.running, self.epoch, self.last_epoch))
-        patient = self.epoch - self.best_epoch < self.config.patience
-        self.running &= finite & patient & (self.epoch < self.config.max_epochs)
