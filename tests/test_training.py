@@ -219,6 +219,12 @@ def test_a_module_that_does_not_state_its_sizes_is_refused(task):
         fit(nn.Linear(6, 3), *task)
 
 
+def test_features_of_zeros_teach_nothing_and_break_nothing(task):
+    features, hypergraph, labels, split = task
+    result = fit(small_model(), torch.zeros_like(features), hypergraph, labels, split, QUICK)
+    assert (result.embedding == 0).all()
+
+
 def test_double_precision_is_kept(task):
     assert fit(small_model().double(), *task, QUICK).embedding.dtype == torch.float64
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from dahgnn import kernels_gpu, kernels_rows
 from dahgnn.config import TrainingConfig
-from dahgnn.kernels_rows import Adam, Record, score_gradient
-from dahgnn.kernels_rows import score as score_sums
+from dahgnn.kernels_rows import Adam, Record
 
 # Epochs between two looks of the host; those behind the stop are computed in vain.
 _EPOCHS_AT_ONCE = 20
@@ -33,10 +33,20 @@ class Labelled(NamedTuple):
 
 def score(logits: Tensor, labelled: Labelled) -> tuple[Tensor, Tensor]:
     """Return the mean cross-entropy and the accuracy at labelled nodes."""
+    if kernels_gpu.supports(logits) and logits.is_cuda:
+        loss, accuracy = kernels_rows.score(logits, *labelled).sum(0) / len(labelled.nodes)
+        return loss, accuracy
     chosen = logits.index_select(0, labelled.nodes)
-    return cross_entropy(chosen, labelled.labels), (
-        chosen.detach().argmax(1) == labelled.labels
-    ).float().mean()
+    correct = chosen.argmax(1) == labelled.labels
+    return cross_entropy(chosen, labelled.labels), correct.float().mean()
+
+
+def backward(logits: Tensor, labelled: Labelled) -> None:
+    """Compute the gradients of the mean cross-entropy at labelled nodes."""
+    if kernels_gpu.supports(logits) and logits.is_cuda:
+        logits.backward(kernels_rows.score_gradient(logits.detach(), *labelled))
+    else:
+        cross_entropy(logits.index_select(0, labelled.nodes), labelled.labels).backward()
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> Adam:
@@ -141,11 +151,12 @@ class GraphLoop:
             logits = self._forward(training=self.one_pass)
         known = logits.detach()
         counts = len(self.train.nodes), len(self.validation.nodes)
-        self.record.add(score_sums(known, *self.train), score_sums(known, *self.validation), counts)
+        train, validation = (kernels_rows.score(known, *part) for part in (self.train, self.validation))
+        self.record.add(train, validation, counts)
         if not self.one_pass:
             logits = self._forward(training=True)
         self.optimizer.zero_grad()
-        logits.backward(score_gradient(logits.detach(), *self.train))
+        backward(logits, self.train)
         self.optimizer.step()
 
     def _forward(self, *, training: bool) -> Tensor:

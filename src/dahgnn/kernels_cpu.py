@@ -132,7 +132,7 @@ def similarity_sum(directions: Tensor, delta: float, offsets: Tensor, indices: T
 
 def supports_product(matrix: Tensor, columns: int) -> bool:
     """Tell whether `product` beats torch's: for single precision and four heads of eight units."""
-    return supports(matrix) and matrix.dtype == torch.float32 and columns == 32
+    return supports(matrix) and matrix.dtype == torch.float32 and columns == 32 and matrix.shape[1] > 0
 
 
 def product(matrix: Tensor, weight: Tensor) -> Tensor:

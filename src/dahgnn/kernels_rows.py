@@ -457,7 +457,8 @@ class Record:
         with torch.cuda.device_of(train):
             _record_kernel[(1,)](
                 train, validation, self.history, self.best_loss, self.best_epoch, self.last_epoch,
-                self.running, self.better, self.epoch, len(train), len(validation), *counts, *self.limits, block,
+                self.running, self.better, self.epoch, len(train), len(validation), *counts,
+                *self.limits, block,
             )  # fmt: skip
 
 

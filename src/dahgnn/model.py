@@ -16,6 +16,9 @@ from dahgnn.hypergraph import Hypergraph
 from dahgnn.layers import DensityAwareAttention, HypergraphConvolution
 from dahgnn.ops import FixedMatrix, head_products
 
+# Columns of the features that are propagated at a time.
+_COLUMNS_AT_ONCE = 64
+
 
 class DAHGNN(nn.Module):
     """Density-aware hypergraph neural network: a convolution, then two attention layers.
@@ -106,10 +109,14 @@ class DAHGNN(nn.Module):
         B X₀ is propagated once, Θ W is multiplied first, and the large product has heads · units columns
         instead of ``hidden``. The result is that of `forward`, up to rounding.
         """
-        rows = self.convolution.to_hyperedges(features, hypergraph)
         # Columns of zeros, such as the margins of images, reach nothing and get no gradient.
-        used = rows.any(0).nonzero().squeeze(1)
-        propagated = FixedMatrix(rows[:, used])
+        used = features.any(0).nonzero().squeeze(1)
+        # Some columns at a time, so that no second copy of the features is made on the way.
+        rows = features.new_empty(hypergraph.n_hyperedges, len(used))
+        for start in range(0, len(used), _COLUMNS_AT_ONCE):
+            some = slice(start, start + _COLUMNS_AT_ONCE)
+            rows[:, some] = self.convolution.to_hyperedges(features[:, used[some]], hypergraph)
+        propagated = FixedMatrix(rows)
 
         def logits() -> Tensor:
             first = self.attention1

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from dahgnn import kernels_gpu
 from dahgnn.checks import as_features, as_indices, as_labels, bad_type, bad_value, check_seed
 from dahgnn.config import TrainingConfig
-from dahgnn.graph_loop import GraphLoop, Labelled, make_optimizer, score
+from dahgnn.graph_loop import GraphLoop, Labelled, backward, make_optimizer, score
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.kernels_rows import Adam
 from dahgnn.splits import Split, check_split
@@ -300,9 +300,8 @@ class _Loop:
             if epoch - self.history[-1].best_epoch >= self.config.patience:
                 return "patience"
             if epoch < self.config.max_epochs:
-                loss, _ = score(logits if self.one_pass else self._forward(training=True), self.task.train)
                 optimizer.zero_grad()
-                loss.backward()
+                backward(logits if self.one_pass else self._forward(training=True), self.task.train)
                 optimizer.step()
         return "max_epochs"
 
