@@ -281,7 +281,8 @@ class _Loop:
             one_pass=self.one_pass,
         )
         try:
-            return loop.run(self._report)
+            with torch.cuda.device(self.task.features.device):  # whose streams the capture takes
+                return loop.run(self._report)
         finally:
             loop.restore_best()
             if self.history:
