@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dahgnn import DAHGNN, Hypergraph, kernels_cpu, ops
-from dahgnn.ops import FixedMatrix, attend, highest_score, similarity_sum
+from dahgnn.ops import FixedMatrix, attend, head_products, highest_score, similarity_sum
 
 pytestmark = pytest.mark.skipif(kernels_cpu.library() is None, reason="the kernels were not built")
 
@@ -94,6 +94,21 @@ def test_the_density_equals_the_reference(hypergraph, heads, units, delta, dtype
     # threshold that its rounding decides.
     wrong = (actual - expected).abs() > 20 * TOLERANCE[dtype] * (1 + expected.abs())
     assert wrong.double().mean() < 0.001
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("heads", "units"), SHAPES)
+@pytest.mark.parametrize(("nodes", "count"), [(1, 1), (127, 2), (300, 3)])
+def test_head_products_equal_the_reference(nodes, count, heads, units, dtype):
+    leaves = [draw(nodes, heads, units, dtype=dtype, seed=1), draw(count, heads, units, dtype=dtype, seed=2)]
+    weight = draw(count, nodes, heads, dtype=dtype, seed=3)
+    results = {}
+    for backend in ("reference", "kernel"):
+        inputs = [leaf.clone().requires_grad_() for leaf in leaves]
+        output = head_products(*inputs, backend=backend)
+        results[backend] = [output.detach(), *torch.autograd.grad((output * weight).sum(), inputs)]
+    for expected, actual in zip(results["reference"], results["kernel"], strict=True):
+        torch.testing.assert_close(actual, expected, rtol=10 * TOLERANCE[dtype], atol=10 * TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("rows", [1, 11, 12, 13, 127, 400])

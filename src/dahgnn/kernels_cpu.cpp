@@ -102,6 +102,16 @@ int dahgnn_level(int request) {
         DISPATCH(similarity_sum<T>(threads, nodes, heads, units, T(delta), offsets, indices, directions,    \
                                    sums));                                                                  \
     }                                                                                                       \
+    void dahgnn_head_products_##name(int threads, int64_t nodes, int64_t heads, int64_t units, int64_t count, \
+                                     const T* values, const T* vectors, T* products) {                      \
+        DISPATCH(head_products_forward<T>(threads, nodes, heads, units, count, values, vectors, products)); \
+    }                                                                                                       \
+    void dahgnn_head_products_backward_##name(int threads, int64_t nodes, int64_t heads, int64_t units,     \
+                                              int64_t count, const T* gradient, const T* values,            \
+                                              const T* vectors, T* value_gradient, T* vector_gradient) {    \
+        DISPATCH(head_products_backward<T>(threads, nodes, heads, units, count, gradient, values, vectors,  \
+                                           value_gradient, vector_gradient));                               \
+    }                                                                                                       \
     void dahgnn_product_##name(int threads, int64_t rows, int64_t inner, const T* a, const T* b, T* c) {    \
         DISPATCH(product<T>(threads, rows, inner, a, b, c));                                                \
     }

@@ -302,6 +302,56 @@ void similarity_sum(int threads, int64_t nodes, int64_t heads, int64_t units, T 
     });
 }
 
+template <typename T, int H, int U>
+void row_products(int64_t begin, int64_t end, int64_t dynamic_heads, int64_t dynamic_units, int64_t nodes,
+                  int64_t count, const T* values, const T* vectors, T* products) {
+    const int64_t heads = H ? H : dynamic_heads, units = U ? U : dynamic_units, width = heads * units;
+    for (int64_t i = begin; i < end; ++i)
+        for (int64_t v = 0; v < count; ++v)
+            head_products<T, H, U>(heads, units, values + i * width, vectors + v * width,
+                                   products + (v * nodes + i) * heads);
+}
+
+template <typename T, int H, int U>
+void row_products_backward(int64_t begin, int64_t end, int64_t dynamic_heads, int64_t dynamic_units, int64_t nodes,
+                           int64_t count, const T* gradient, const T* values, const T* vectors, T* value_gradient,
+                           T* partial) {
+    const int64_t heads = H ? H : dynamic_heads, units = U ? U : dynamic_units, width = heads * units;
+    std::fill(partial, partial + count * width, T(0));
+    for (int64_t i = begin; i < end; ++i) {
+        T* const row = value_gradient + i * width;
+        std::fill(row, row + width, T(0));
+        for (int64_t v = 0; v < count; ++v) {
+            const T* const g = gradient + (v * nodes + i) * heads;
+            add_weighted<T, H, U>(heads, units, g, vectors + v * width, row);
+            add_weighted<T, H, U>(heads, units, g, values + i * width, partial + v * width);
+        }
+    }
+}
+
+// Each head's row times each of its vectors: (count, nodes, heads).
+template <typename T>
+void head_products_forward(int threads, int64_t nodes, int64_t heads, int64_t units, int64_t count, const T* values,
+                           const T* vectors, T* products) {
+    parallel(threads, nodes, [&](int64_t begin, int64_t end) {
+        DAHGNN_SHAPES(row_products, begin, end, heads, units, nodes, count, values, vectors, products);
+    });
+}
+
+template <typename T>
+void head_products_backward(int threads, int64_t nodes, int64_t heads, int64_t units, int64_t count,
+                            const T* gradient, const T* values, const T* vectors, T* value_gradient,
+                            T* vector_gradient) {
+    const int64_t size = count * heads * units;
+    std::vector<T> partial((nodes + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE * size);
+    parallel(threads, nodes, [&](int64_t begin, int64_t end) {
+        DAHGNN_SHAPES(row_products_backward, begin, end, heads, units, nodes, count, gradient, values, vectors,
+                      value_gradient, partial.data() + begin / ROWS_AT_ONCE * size);
+    });
+    std::fill(vector_gradient, vector_gradient + size, T(0));
+    for (size_t j = 0; j < partial.size(); ++j) vector_gradient[j % size] += partial[j];
+}
+
 // C = A B for B of P columns, R rows of A at a time: their sums stay in registers while B streams past.
 template <typename T, int P, int R>
 void product_rows(int64_t inner, int64_t stride, const T* __restrict a, const T* __restrict b, T* __restrict c,

@@ -141,3 +141,22 @@ def product(matrix: Tensor, weight: Tensor) -> Tensor:
     result = weight.new_empty(len(matrix), weight.shape[1])
     _call("product", matrix.dtype, *matrix.shape, matrix, weight, result)
     return result
+
+
+def head_products(values: Tensor, vectors: Tensor) -> Tensor:
+    """Multiply rows (n, heads, units) with vectors (v, heads, units) of their heads: (v, n, heads)."""
+    values, vectors = values.contiguous(), vectors.contiguous()
+    products = values.new_empty(len(vectors), *values.shape[:2])
+    _call("head_products", values.dtype, *values.shape, len(vectors), values, vectors, products)
+    return products
+
+
+def head_products_backward(gradient: Tensor, values: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of values and of vectors."""
+    gradient, values, vectors = gradient.contiguous(), values.contiguous(), vectors.contiguous()
+    value_gradient, vector_gradient = torch.empty_like(values), torch.empty_like(vectors)
+    _call(
+        "head_products_backward", values.dtype, *values.shape, len(vectors),
+        gradient, values, vectors, value_gradient, vector_gradient,
+    )  # fmt: skip
+    return value_gradient, vector_gradient

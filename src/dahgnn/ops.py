@@ -248,17 +248,18 @@ def weighted_sum(values: Tensor, coefficients: Tensor, incidence: Incidence) -> 
 
 class _HeadProducts(Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, vectors: Tensor) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, vectors: Tensor, kernels: ModuleType) -> Tensor:
         ctx.save_for_backward(rows, vectors)
-        return kernels_rows.head_products(rows, vectors)
+        ctx.kernels = kernels
+        return cast(Tensor, kernels.head_products(rows, vectors))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        return kernels_rows.head_products_backward(gradient, *ctx.saved_tensors)
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return (*ctx.kernels.head_products_backward(gradient, *ctx.saved_tensors), None)
 
 
-def head_products(rows: Tensor, vectors: Tensor) -> Tensor:
+def head_products(rows: Tensor, vectors: Tensor, *, backend: str | None = None) -> Tensor:
     """Multiply each head's part of a row with vectors of the head.
 
     Parameters
@@ -267,13 +268,17 @@ def head_products(rows: Tensor, vectors: Tensor) -> Tensor:
         Rows of all heads.
     vectors : Tensor, (v, heads, units)
         Vectors of all heads.
+    backend : {"auto", "reference", "kernel"}, optional
+        See `using`.
 
     Returns
     -------
     Tensor, (v, n, heads)
     """
-    if _kernels(rows, None) is kernels_gpu:
-        return cast(Tensor, _HeadProducts.apply(rows, vectors))
+    kernels = _kernels(rows, backend)
+    if kernels is not None:
+        by_row = kernels_rows if kernels is kernels_gpu else kernels
+        return cast(Tensor, _HeadProducts.apply(rows, vectors, by_row))
     count, heads, _ = vectors.shape
     # One product with block-diagonal matrices, several times faster than one a head.
     eye = torch.eye(heads, dtype=vectors.dtype, device=vectors.device)
