@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from dahgnn import kernels_gpu, kernels_rows
+from dahgnn import kernels_gpu, kernels_training
 from dahgnn.config import TrainingConfig
-from dahgnn.kernels_rows import Adam, Record
+from dahgnn.kernels_training import Adam, Record
 
 # Epochs between two looks of the host; those behind the stop are computed in vain.
 _EPOCHS_AT_ONCE = 20
@@ -34,7 +34,7 @@ class Labelled(NamedTuple):
 def score(logits: Tensor, labelled: Labelled) -> tuple[Tensor, Tensor]:
     """Return the mean cross-entropy and the accuracy at labelled nodes."""
     if kernels_gpu.supports(logits) and logits.is_cuda:
-        loss, accuracy = kernels_rows.score(logits, *labelled).sum(0) / len(labelled.nodes)
+        loss, accuracy = kernels_training.score(logits, *labelled).sum(0) / len(labelled.nodes)
         return loss, accuracy
     chosen = logits.index_select(0, labelled.nodes)
     correct = chosen.argmax(1) == labelled.labels
@@ -44,7 +44,7 @@ def score(logits: Tensor, labelled: Labelled) -> tuple[Tensor, Tensor]:
 def backward(logits: Tensor, labelled: Labelled) -> None:
     """Compute the gradients of the mean cross-entropy at labelled nodes."""
     if kernels_gpu.supports(logits) and logits.is_cuda:
-        logits.backward(kernels_rows.score_gradient(logits.detach(), *labelled))
+        logits.backward(kernels_training.score_gradient(logits.detach(), *labelled))
     else:
         cross_entropy(logits.index_select(0, labelled.nodes), labelled.labels).backward()
 
@@ -151,7 +151,7 @@ class GraphLoop:
             logits = self._forward(training=self.one_pass)
         known = logits.detach()
         counts = len(self.train.nodes), len(self.validation.nodes)
-        train, validation = (kernels_rows.score(known, *part) for part in (self.train, self.validation))
+        train, validation = (kernels_training.score(known, *part) for part in (self.train, self.validation))
         self.record.add(train, validation, counts)
         if not self.one_pass:
             logits = self._forward(training=True)

@@ -38,7 +38,7 @@ _ROWS_OF_MANY = 4
 _PEAK_ROWS, _PEAK_MEMBERS = 16, 32
 
 
-def _jit(function: Callable[..., Any]) -> Any:
+def jit(function: Callable[..., Any]) -> Any:
     """Make a Triton kernel; without Triton the function stays as it is and nobody calls it."""
     return function if triton is None else triton.jit(function)
 
@@ -74,17 +74,17 @@ class _Shape(NamedTuple):
     warps: int
 
 
-def _power_of_two(number: int) -> int:
+def power_of_two(number: int) -> int:
     """Return the least power of two that is not less."""
     return 1 << max(number - 1, 0).bit_length()
 
 
 def _divide(rows: int, incidences: int, heads: int, units: int) -> _Shape:
     """Choose the blocks from what the host knows: shapes, and the mean length of a segment."""
-    block_units = _power_of_two(units)
-    block_heads = min(_power_of_two(heads), max(1, _ROW // block_units))
+    block_units = power_of_two(units)
+    block_heads = min(power_of_two(heads), max(1, _ROW // block_units))
     mean = -(-incidences // max(rows, 1))
-    block_members = min(max(_power_of_two(mean), 4), 32)
+    block_members = min(max(power_of_two(mean), 4), 32)
     warps = block_members * block_heads * block_units // _TILE
     program_rows = 1 if rows < _MANY_ROWS else _ROWS_OF_MANY
     sizes = {
@@ -108,12 +108,12 @@ def _launch(
         )
 
 
-@_jit
+@jit
 def _leaky(scores: tl.tensor, slope: tl.constexpr) -> tl.tensor:
     return tl.maximum(scores, slope * scores)
 
 
-@_jit
+@jit
 def _elu(sums: tl.tensor) -> tl.tensor:
     """Return exp(x) − 1 for x below zero; near zero by its series, where the difference would cancel."""
     # At −1/2 the first term left out is under the rounding: 2⁻⁸/9! in float32, 2⁻¹⁶/17! in float64.
@@ -125,14 +125,14 @@ def _elu(sums: tl.tensor) -> tl.tensor:
     return tl.where(sums > 0, sums, negative)
 
 
-@_jit
+@jit
 def _head_columns(heads: tl.constexpr, block_heads: tl.constexpr) -> tl.tensor:
     """Return this program's heads, and which of them there are."""
     columns = tl.program_id(1) * block_heads + tl.arange(0, block_heads)
     return columns, columns < heads
 
 
-@_jit
+@jit
 def _row_cells(
     columns: tl.tensor, heads: tl.constexpr, units: tl.constexpr, block_units: tl.constexpr
 ) -> tl.tensor:
@@ -142,7 +142,7 @@ def _row_cells(
     return cells, (columns < heads)[:, None] & (unit < units)[None, :]
 
 
-@_jit
+@jit
 def _program_range(rows: tl.tensor, program_rows: tl.constexpr) -> tl.tensor:
     """Return the first and last row of this program."""
     # 64 bits before any product: a row may start beyond 2³¹ numbers.
@@ -150,20 +150,20 @@ def _program_range(rows: tl.tensor, program_rows: tl.constexpr) -> tl.tensor:
     return first, tl.minimum(first + program_rows, rows)
 
 
-@_jit
+@jit
 def _segment(offsets: tl.tensor, row: tl.tensor) -> tl.tensor:
     """Return where a segment begins and ends."""
     return tl.load(offsets + row).to(tl.int64), tl.load(offsets + row + 1).to(tl.int64)
 
 
-@_jit
+@jit
 def _tile(start: tl.tensor, end: tl.tensor, block_members: tl.constexpr) -> tl.tensor:
     """Return the positions of a tile of incidences, and which of them are of the segment."""
     places = start + tl.arange(0, block_members)
     return places, places < end
 
 
-@_jit
+@jit
 def _gather_rows(
     rows: tl.tensor,
     members: tl.tensor,
@@ -185,7 +185,7 @@ def _gather_rows(
     return tl.reshape(flat, [members.shape[0], block_heads, block_units])
 
 
-@_jit
+@jit
 def _gather_shares(
     shares: tl.tensor, members: tl.tensor, present: tl.tensor, columns: tl.tensor, heads: tl.constexpr
 ) -> tl.tensor:
@@ -194,7 +194,7 @@ def _gather_shares(
     return tl.load(shares + places, mask=present[:, None] & (columns < heads)[None, :], other=0.0)
 
 
-@_jit
+@jit
 def _put_shares(
     shares: tl.tensor,
     numbers: tl.tensor,
@@ -208,7 +208,7 @@ def _put_shares(
     tl.store(shares + where, numbers, mask=present[:, None] & (columns < heads)[None, :])
 
 
-@_jit
+@jit
 def _tile_scores(
     source: tl.tensor,
     share: tl.tensor,
@@ -226,7 +226,7 @@ def _tile_scores(
     return tl.where(present[:, None], scores, -float("inf"))
 
 
-@_jit
+@jit
 def _forward_short(
     begin: tl.tensor,
     end: tl.tensor,
@@ -259,7 +259,7 @@ def _forward_short(
     return tl.sum(weights[:, :, None] * rows, 0)
 
 
-@_jit
+@jit
 def _forward_long(
     begin: tl.tensor,
     end: tl.tensor,
@@ -300,7 +300,7 @@ def _forward_long(
     return sums
 
 
-@_jit
+@jit
 def _forward_kernel(
     offsets: tl.tensor,
     indices: tl.tensor,
@@ -366,7 +366,7 @@ def attention_forward(
     return output, coefficients
 
 
-@_jit
+@jit
 def _slopes(
     gradients: tl.tensor,
     source: tl.tensor,
@@ -382,7 +382,7 @@ def _slopes(
     return tl.where(raw > 0, gradients, gradients * slope)
 
 
-@_jit
+@jit
 def _target_short(
     begin: tl.tensor,
     end: tl.tensor,
@@ -413,7 +413,7 @@ def _target_short(
     return tl.sum(gradients, 0)
 
 
-@_jit
+@jit
 def _target_long(
     begin: tl.tensor,
     end: tl.tensor,
@@ -458,7 +458,7 @@ def _target_long(
     return total
 
 
-@_jit
+@jit
 def _target_kernel(
     offsets: tl.tensor,
     indices: tl.tensor,
@@ -515,7 +515,7 @@ def _target_kernel(
         tl.store(target_gradient + row * heads + columns, total, mask=exists)
 
 
-@_jit
+@jit
 def _source_tile(
     start: tl.tensor,
     end: tl.tensor,
@@ -545,7 +545,7 @@ def _source_tile(
     return tl.sum(weights[:, :, None] * rows, 0), tl.sum(gradients, 0)
 
 
-@_jit
+@jit
 def _source_kernel(
     offsets: tl.tensor,
     indices: tl.tensor,
@@ -620,7 +620,7 @@ def attention_backward(
     return value_gradient, source_gradient, target_gradient
 
 
-@_jit
+@jit
 def _peak_kernel(
     offsets: tl.tensor,
     indices: tl.tensor,
@@ -661,7 +661,7 @@ def attention_peak(source: Tensor, target: Tensor, offsets: Tensor, indices: Ten
     """Return the greatest score of all incidences, (heads,)."""
     source, target = source.contiguous(), target.contiguous()
     targets, heads = target.shape
-    block_heads = min(_power_of_two(heads), 8)
+    block_heads = min(power_of_two(heads), 8)
     grid = (-(-targets // _PEAK_ROWS), -(-heads // block_heads))
     sizes = {
         "heads": heads,
@@ -676,7 +676,7 @@ def attention_peak(source: Tensor, target: Tensor, offsets: Tensor, indices: Ten
     return peaks.amax(0)
 
 
-@_jit
+@jit
 def _similar_tile(
     start: tl.tensor,
     end: tl.tensor,
@@ -699,7 +699,7 @@ def _similar_tile(
     return tl.sum(tl.where(tl.minimum(products, 1.0) > delta, products, 0.0), 0)
 
 
-@_jit
+@jit
 def _similarity_kernel(
     offsets: tl.tensor,
     indices: tl.tensor,

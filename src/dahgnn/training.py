@@ -19,7 +19,7 @@ from dahgnn.checks import as_features, as_indices, as_labels, bad_type, bad_valu
 from dahgnn.config import TrainingConfig
 from dahgnn.graph_loop import GraphLoop, Labelled, backward, make_optimizer, score
 from dahgnn.hypergraph import Hypergraph
-from dahgnn.kernels_rows import Adam
+from dahgnn.kernels_training import Adam
 from dahgnn.splits import Split, check_split
 
 logger = logging.getLogger(__name__)
