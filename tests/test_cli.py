@@ -1,9 +1,13 @@
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from test_bench import LINE
 
 from dahgnn import __version__, cli
+from dahgnn.bench import BenchConfig
 from dahgnn.config import TrainingConfig
 from dahgnn.training import Epoch
 
@@ -23,6 +27,7 @@ def test_help_lists_the_commands():
     done = run("--help")
     assert done.returncode == 0
     assert "demo" in done.stdout
+    assert "bench" in done.stdout
     assert "version" in done.stdout
 
 
@@ -44,6 +49,53 @@ def test_the_demo_gets_its_options_and_prints_the_report(tmp_path, monkeypatch, 
     assert "report of 2 runs in here" in shown.out
     assert "Train" in shown.err
     assert "epoch   7  loss 0.123/0.456  91.2 %" in shown.err
+
+
+def test_the_bench_gets_its_options_and_writes_what_it_is_asked_for(tmp_path, monkeypatch, capsys):
+    configs = []
+
+    def compare(config):
+        configs.append(config)
+        yield from [LINE, LINE | {"nodes": 2000}]
+
+    monkeypatch.setattr(cli, "compare", compare)
+    out, plot = tmp_path / "a.jsonl", tmp_path / "a.png"
+    words = f"bench --nodes 1000 2000 --mnist images --repeats 3 --methods ours gat --out {out} --plot {plot}"
+    assert cli.main(words.split()) == 0
+    images = Path("images")
+    assert configs == [BenchConfig(nodes=(1000, 2000), mnist=images, repeats=3, methods=("ours", "gat"))]
+    shown = capsys.readouterr().out
+    assert "| 1,000 | floor | 2.00 | – | – | 1.00 |\n| 2,000 |" in shown
+    assert "30 GB/s" in shown
+    assert [json.loads(line)["nodes"] for line in out.read_text().splitlines()] == [1000, 2000]
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_bench_keeps_what_it_has_when_interrupted(tmp_path, monkeypatch):
+    def compare(_):
+        yield LINE
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "compare", compare)
+    assert cli.main(["bench", "--out", str(tmp_path / "a.jsonl")]) == 130
+    assert json.loads((tmp_path / "a.jsonl").read_text()) == LINE
+
+
+def test_a_picture_without_matplotlib_fails_before_the_measurements(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(cli, "compare", lambda _: pytest.fail("measured"))
+    assert cli.main(["bench", "--plot", "a.png"]) == 2
+    expected = "dahgnn: matplotlib is not installed. It comes with dahgnn's extra 'bench'."
+    assert capsys.readouterr().err.strip() == expected
+
+
+def test_the_script_is_the_command():
+    script = Path(__file__).parents[1] / "benchmarks" / "epoch.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--device", "cuda:99"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("dahgnn: The 'device' parameter of BenchConfig must be")
 
 
 EPOCH = Epoch(

@@ -1,71 +1,111 @@
-"""Each row-wise GPU kernel against its twin, the plain PyTorch of `ops`."""
-
-import os
+"""Each row-wise GPU kernel against plain PyTorch."""
 
 import pytest
 import torch
+from message_cases import DEVICE, needs_kernels
 
-from dahgnn import Hypergraph, kernels_gpu, kernels_rows, ops
+from dahgnn import Hypergraph, kernels_rows
+from dahgnn.segments import Segments
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-
-pytestmark = pytest.mark.skipif(
-    kernels_gpu.triton is None or not (torch.cuda.is_available() or INTERPRETED),
-    reason="there is neither a GPU with Triton nor TRITON_INTERPRET=1",
-)
-
-SHAPES = [(1, 1, 1), (1, 1, 10), (7, 4, 8), (300, 4, 8), (257, 3, 5), (65, 40, 8), (33, 2, 64)]
+pytestmark = needs_kernels
 
 
 def draw(*shape, seed, dtype=torch.float32):
     return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
 
 
-@pytest.mark.parametrize("width", [1, 4, 10, 32, 33, 130])
-def test_sums_over_segments(width):
+def dense_sum(values, segments, source_scale, target_scale):
+    """The product with the matrix of ones, between the diagonal matrices."""
+    matrix = torch.zeros(len(segments), len(values), dtype=torch.float64, device=DEVICE)
+    places = segments.owners(), segments.indices
+    matrix.index_put_(places, torch.ones((), dtype=torch.float64, device=DEVICE), accumulate=True)
+    source = 1 if source_scale is None else source_scale.double()
+    target = 1 if target_scale is None else target_scale.double().unsqueeze(1)
+    return target * ((matrix * source) @ values.double())
+
+
+@pytest.mark.parametrize("width", [1, 4, 10, 32, 33, 130, 320, 784])
+@pytest.mark.parametrize("scaled", [(False, False), (True, False), (True, True)])
+def test_sums_over_segments(width, scaled):
     generator = torch.Generator().manual_seed(0)
-    lists = [torch.randint(0, 90, (size,), generator=generator) for size in (1, 16, 17, 80, 3)]
+    lists = [torch.randint(0, 90, (size,), generator=generator) for size in (1, 16, 17, 300, 3)]
     hypergraph = Hypergraph.from_hyperedges(lists, n_nodes=101, cover_isolated=False).to(DEVICE)
-    for incidence in (hypergraph.to_hyperedges, hypergraph.to_nodes):
-        values = draw(len(incidence.backward), width, seed=1)
-        actual = kernels_rows.gather_sum(values, incidence.forward.indices, incidence.forward.offsets)
-        with ops.using("reference"):
-            expected = ops.gather_sum(values, incidence)
-        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+    for segments in (hypergraph.by_hyperedge, hypergraph.by_node):
+        other = hypergraph.n_nodes if segments is hypergraph.by_hyperedge else hypergraph.n_hyperedges
+        values, sizes = draw(other, width, seed=1), (other, len(segments))
+        scales = [draw(size, seed=2) if wanted else None for size, wanted in zip(sizes, scaled, strict=True)]
+        expected = dense_sum(values, segments, *scales)
+        actual = kernels_rows.gather_sum(values, segments, *scales)
+        torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_unit_rows(shape):
-    values = draw(*shape, seed=1) * 10.0 ** torch.randint(-30, 30, (shape[0], 1, 1), device=DEVICE)
-    values[::3] = 0
-    with ops.using("reference"):
-        expected = ops.unit_rows(values)
-    torch.testing.assert_close(kernels_rows.unit_rows(values), expected, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_over_long_segments_and_of_views(dtype):
+    lengths = torch.tensor([0, 2000, 3, 0, 65, 64])
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)])
+    indices = torch.randint(50, (int(offsets[-1]),), generator=torch.Generator().manual_seed(3))
+    segments = Segments(offsets, indices).to(DEVICE)
+    values = draw(7, 50, seed=1, dtype=dtype).t()
+    actual = kernels_rows.gather_sum(values, segments, None, None)
+    torch.testing.assert_close(actual.double(), dense_sum(values, segments, None, None), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_head_products_and_their_gradients(shape, count):
-    rows, vectors = draw(*shape, seed=1), draw(count, *shape[1:], seed=2)
-    gradient = draw(count, *shape[:2], seed=3)
-    actual = kernels_rows.head_products(rows, vectors)
-    leaves = [rows.double().requires_grad_(), vectors.double().requires_grad_()]
-    expected = torch.einsum("nhu,vhu->vnh", *leaves)
-    torch.testing.assert_close(actual.double(), expected.detach(), rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("rows", "groups", "inner", "outer"),
+    [
+        (1, 1, 1, 1),
+        (300, 1, 32, 10),
+        (130, 10, 32, 10),
+        (130, 10, 32, 1),
+        (65, 40, 8, 1),
+        (70, 3, 128, 10),
+        (33, 2, 100, 1),
+        (64, 2, 7, 2),
+        (20, 2, 130, 33),
+        (5, 2, 3, 200),
+    ],
+)
+def test_grouped_products_and_their_gradients(rows, groups, inner, outer, dtype):
+    left, right = draw(rows, groups, inner, seed=1, dtype=dtype), draw(groups, inner, outer, seed=2, dtype=dtype)
+    gradient = draw(rows, groups, outer, seed=3, dtype=dtype)
+    check_product(left, right, gradient)
+
+
+def check_product(left, right, gradient):
+    leaves = [left.double().requires_grad_(), right.double().requires_grad_()]
+    expected = torch.einsum("ngi,gio->ngo", *leaves)
+    actual = kernels_rows.grouped_product(left, right)
+    gradients = kernels_rows.grouped_product_backward(gradient, left, right)
+    tolerance = 1e-5 if left.dtype == torch.float32 else 1e-12
     for got, wanted in zip(
-        kernels_rows.head_products_backward(gradient, rows, vectors),
-        torch.autograd.grad((expected * gradient).sum(), leaves),
+        (actual, *gradients),
+        (expected.detach(), *torch.autograd.grad(expected, leaves, gradient.double())),
         strict=True,
     ):
-        torch.testing.assert_close(got.double(), wanted, rtol=1e-4, atol=1e-4)
+        assert got.dtype == left.dtype
+        torch.testing.assert_close(got.double(), wanted, rtol=tolerance, atol=tolerance * float(wanted.abs().max()))
 
 
-@pytest.mark.parametrize("rows", [1, 2, 255, 256, 257, 1000])
-@pytest.mark.parametrize("heads", [1, 3, 4])
-def test_scaling_between(rows, heads):
-    values, peak = draw(rows, heads, seed=1), draw(heads, seed=2)
-    values[:, 0] = 0.3  # equal densities
-    with ops.using("reference"):
-        expected = ops.scale_between(values, peak, 1e-5)
-    torch.testing.assert_close(kernels_rows.scale_density(values, peak, 1e-5), expected)
+@pytest.mark.parametrize("outer", [1, 10])
+def test_grouped_products_of_views(outer):
+    left = draw(12, 3, 70, seed=1).permute(2, 1, 0)  # (70, 3, 12)
+    right = draw(outer, 12, 3, seed=2).permute(2, 1, 0)
+    gradient = draw(1, 3, outer, seed=3).expand(70, 3, outer)
+    check_product(left, right, gradient)
+
+
+@pytest.mark.parametrize("outer", [1, 10])
+def test_programs_that_take_several_blocks_sum_all_rows(outer, monkeypatch):
+    monkeypatch.setattr(kernels_rows, "_PROGRAMS", 2)
+    check_product(draw(700, 2, 8, seed=1), draw(2, 8, outer, seed=2), draw(700, 2, outer, seed=3))
+
+
+def test_the_same_bits_twice():
+    left, right, gradient = draw(700, 2, 8, seed=1), draw(2, 8, 10, seed=2), draw(700, 2, 10, seed=3)
+    for first, second in zip(
+        kernels_rows.grouped_product_backward(gradient, left, right),
+        kernels_rows.grouped_product_backward(gradient, left, right),
+        strict=True,
+    ):
+        assert torch.equal(first, second)

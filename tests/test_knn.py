@@ -46,7 +46,9 @@ def test_neighbours_equal_a_brute_force_search_for_any_tile(points, data, tile):
 @pytest.mark.parametrize(("n", "d", "k"), [(2, 1, 1), (97, 5, 10), (300, 40, 299), (500, 64, 7)])
 def test_random_points(n, d, k, dtype):
     points = torch.randn(n, d, dtype=dtype, generator=torch.Generator().manual_seed(n))
+    before = points.clone()
     found = knn(points, k)
+    assert torch.equal(points, before)
     assert found.indices.tolist() == brute_force(points, k)
     expected = (points[:, None].double() - points[found.indices].double()).square().sum(-1).sqrt()
     torch.testing.assert_close(found.distances, expected.to(dtype))
@@ -59,6 +61,23 @@ def test_the_tile_never_changes_a_bit(tile):
     reference, tiled = knn(points, 12), knn(points, 12, tile=tile)
     assert torch.equal(reference.indices, tiled.indices)
     assert torch.equal(reference.distances, tiled.distances)
+
+
+# 16 columns of whole numbers: nearly every row has ties, at the k-th place too.
+@pytest.mark.parametrize("k", [1, 10, 95, 98])
+@pytest.mark.parametrize("tile", [1, 97, 130])
+def test_ties_in_many_tiles_and_a_last_one_that_is_not_full(k, tile):
+    points = torch.randint(0, 2, (99, 16), generator=torch.Generator().manual_seed(k)).float()
+    points[40:50] = points[0]
+    assert knn(points, k, tile=tile).indices.tolist() == brute_force(points, k)
+
+
+@pytest.mark.parametrize("order", [False, True])
+def test_rows_in_the_order_of_their_length(order):
+    points = torch.randn(400, 30, generator=torch.Generator().manual_seed(9))
+    points *= torch.rand(400, 1, generator=torch.Generator().manual_seed(10))
+    points = points[points.norm(dim=1).argsort(descending=order)]
+    assert knn(points, 6, tile=1).indices.tolist() == brute_force(points, 6)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e4, 1e7])
@@ -121,11 +140,63 @@ def test_lower_bounds_are_lower_bounds(seed):
     squares = torch.cdist(points.double(), points.double()).square()
     for dtype in (torch.float32, torch.float64):
         found = module._LowerBounds(points, dtype, 1.0)
-        bounds = found.tile(torch.arange(60), 0, 60).double() / found.shrink**2
-        bounds.fill_diagonal_(-1)
+        bounds = found.tile(found.left(torch.arange(60)), 0, 64).double() / found.shrink**2
+        assert (bounds[:, 60:] == torch.inf).all()
+        bounds = bounds[:, :60].fill_diagonal_(-1)
         assert (bounds <= squares).all()
         # … and not so low that they would be of no use.
         assert (bounds >= squares - 0.1).fill_diagonal_(True).all()
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e15])
+@pytest.mark.parametrize("spread", [0.0, 1e-3, 1e3])
+def test_lower_bounds_hold_for_rows_of_very_different_length(scale, spread):
+    points = torch.randn(64, 9, generator=torch.Generator().manual_seed(11))
+    points = (points * torch.logspace(0, 6, 64)[:, None] * spread + 1) * scale
+    squares = torch.cdist(
+        points.double(), points.double(), compute_mode="donot_use_mm_for_euclid_dist"
+    ).square()
+    for dtype in (torch.float32, torch.float64):
+        found = module._LowerBounds(points, dtype, 1.0)
+        bounds = found.tile(found.left(slice(0, 64)), 0, 64).double() / found.shrink**2
+        assert (bounds <= squares).all()
+
+
+@given(
+    # Few values give ties within and between the tiles; all of one column is lower than the rest.
+    values=st.lists(st.integers(0, 9), min_size=8, max_size=8),
+    length=st.integers(1, 100),
+    step=st.sampled_from([32, 64, 192]),
+    flipped=st.booleans(),
+    falling=st.booleans(),
+)
+def test_a_shortlist_holds_the_lowest_bounds(values, length, step, flipped, falling):
+    generator = torch.Generator().manual_seed(sum(values))
+    bounds = torch.tensor(values, dtype=torch.float32)[torch.randint(8, (96, 192), generator=generator)]
+    if falling:  # the worst order: each tile replaces all that was found before
+        bounds = bounds - torch.arange(192)
+    bounds[torch.arange(96), torch.arange(96)] = torch.inf
+    found = module._Shortlist(96, length, bounds)
+    for start in range(0, 192, step):
+        tile = bounds[:, start : start + step].contiguous()
+        for row in (0, 32, 64):
+            some = tile[row : row + 32]
+            found.offer(row, some.T.contiguous().T if flipped else some, start)
+    assert torch.equal(found.values, bounds.sort(1).values[:, :length])
+    assert torch.equal(bounds.gather(1, found.columns), found.values)
+    assert all(len(set(columns)) == length for columns in found.columns.tolist())
+
+
+@given(width=st.integers(1, 150), rows=st.integers(0, 5))
+def test_the_order_of_summation_is_fixed(width, rows):
+    terms = torch.rand(rows, width, generator=torch.Generator().manual_seed(width), dtype=torch.float64)
+    expected = []
+    for row in terms.tolist():
+        while len(row) > 1:
+            half = (len(row) + 1) // 2
+            row = [low + high for low, high in zip(row, [*row[half:], 0.0], strict=False)][:half]
+        expected.append(row[0])
+    assert module._fold(terms).tolist() == expected
 
 
 def test_coarse_float32_products_do_not_change_the_result():

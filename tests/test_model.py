@@ -219,7 +219,11 @@ def test_the_folded_network_is_the_network(convolution, density):
     features[:, 4] = 0  # a column that reaches nothing
     hypergraph = Hypergraph.from_features(features, k=4, weights=torch.rand(30, dtype=torch.float64) + 0.5)
     model = DAHGNN(9, 3, hidden=7, convolution=convolution, density=density).double()
-    plain, folded = model(features, hypergraph), model.fold(features, hypergraph)()
+    weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
+    plain = model(features, hypergraph)
+    folded, trained = model.fold(features, hypergraph)(weights, None)
+    assert trained is folded
+    folded = folded.squeeze(1)
     assert_close(folded, plain)
     weight = normal(30, 3, seed=1)
     parameters = list(model.parameters())
@@ -227,3 +231,22 @@ def test_the_folded_network_is_the_network(convolution, density):
     actual = torch.autograd.grad((folded * weight).sum(), parameters)
     for first, second in zip(actual, expected, strict=True):
         assert_close(first, second)
+
+
+def test_networks_side_by_side_are_the_networks_alone():
+    features = normal(40, 6)
+    hypergraph = Hypergraph.from_features(features, k=4)
+    models = [
+        DAHGNN(6, 3, hidden=7, generator=torch.Generator().manual_seed(seed)).double() for seed in range(3)
+    ]
+    named = [dict(model.named_parameters()) for model in models]
+    weights = {name: torch.stack([each[name] for each in named]) for name in named[0]}
+    together, _ = models[0].fold(features, hypergraph)(weights, None)
+    weight = normal(40, 3, 3, seed=1)
+    gradients = torch.autograd.grad((together * weight).sum(), [w for each in named for w in each.values()])
+    for run, model in enumerate(models):
+        alone = model(features, hypergraph)
+        assert_close(together[:, run], alone)
+        expected = torch.autograd.grad((alone * weight[:, run]).sum(), list(named[run].values()))
+        for first, second in zip(gradients[7 * run : 7 * run + 7], expected, strict=True):
+            assert_close(first, second)

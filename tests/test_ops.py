@@ -203,3 +203,49 @@ def test_results_repeat_bit_for_bit(incidence):
     values = normal(n_sources(incidence), 4).float()
     first = ops.gather_sum(values, incidence)
     assert all(torch.equal(ops.gather_sum(values, incidence), first) for _ in range(5))
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_gather_sum_is_a_product_with_diagonal_matrices_around(incidence, scaled):
+    sources, targets = len(incidence.backward), len(incidence.forward)
+    dense = torch.zeros(targets, sources, dtype=torch.float64)
+    dense[incidence.owners, incidence.forward.indices] = 1
+    scales = (normal(sources, seed=1), normal(targets, seed=2)) if scaled else (None, None)
+    if scaled:
+        dense = scales[1][:, None] * dense * scales[0]
+    values = normal(sources, 2, 3, seed=3).requires_grad_()
+    expected = torch.einsum("ts,shu->thu", dense, values)
+    actual = ops.gather_sum(values, incidence, *scales)
+    assert_close(actual, expected)
+    weight = normal(*actual.shape, seed=4)
+    assert_close(*(torch.autograd.grad((each * weight).sum(), values)[0] for each in (actual, expected)))
+
+
+@pytest.mark.parametrize(("groups", "inner"), [(1, 5), (1, 100), (3, 4)])
+def test_grouped_product_multiplies_each_group_by_itself(groups, inner):
+    rows, weights = normal(7, groups, inner), normal(groups, inner, 2, seed=1)
+    for backend in ("reference", "auto"):
+        product = ops.grouped_product(rows, weights, backend=backend)
+        for group in range(groups):
+            assert_close(product[:, group], rows[:, group] @ weights[group])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("zeros", [[], [0, 4], list(range(9))])
+def test_propagated_features_are_multiplied_without_their_columns_of_zeros(dtype, zeros):
+    features = normal(30, 9).to(dtype)
+    features[:, zeros] = 0
+    weight = normal(9, 32, seed=1).to(dtype).requires_grad_()
+    propagated = ops.PropagatedFeatures(features, lambda rows: 2 * rows[:20])
+    assert propagated.matrix.shape == (20, 9 - len(zeros))
+    product, expected = propagated @ weight, 2 * features[:20] @ weight
+    torch.testing.assert_close(product, expected)
+    gradient = normal(20, 32, seed=2).to(dtype)
+    gradients = [torch.autograd.grad(each, weight, gradient)[0] for each in (product, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("inner", [8, 9, 11])
+def test_a_product_in_parts_is_the_product(inner):
+    matrix, weight = normal(5, inner), normal(inner, 3, seed=1)
+    assert_close(ops._split_product(matrix, weight), matrix @ weight)

@@ -1,12 +1,14 @@
+import gc
 import logging
 import resource
 import signal
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from dahgnn import DAHGNN, HGNN, Hypergraph, Split, TrainingConfig, fit, split_per_class
+from dahgnn import DAHGNN, HGNN, Hypergraph, Split, TrainingConfig, fit, fit_many, split_per_class
 from dahgnn.datasets import load_embedded_digits, load_mnist
 from dahgnn.splits import sample_per_class
 from dahgnn.training import accuracy
@@ -331,6 +333,176 @@ def test_a_cuda_fit_agrees_with_the_cpu(task, kind):
     torch.testing.assert_close(on_cpu.embedding, on_cuda.embedding, rtol=1e-6, atol=1e-6)
     assert on_cpu.best_epoch == on_cuda.best_epoch
     assert len(on_cpu.history) == len(on_cuda.history)
+
+
+@pytest.fixture
+def splits(blobs):
+    return [split_per_class(blobs[1], train=5, validation=8, seed=seed) for seed in range(3)]
+
+
+DEVICES = ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)]
+# In single precision rounding grows with the epochs, and a similarity may cross its threshold.
+GENTLE = TrainingConfig(max_epochs=15, learning_rate=0.002)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", [DAHGNN, HGNN])
+def test_runs_together_are_the_runs_alone(task, splits, kind, device):
+    features, hypergraph, labels, _ = task
+    config = TrainingConfig(max_epochs=200, patience=5, learning_rate=0.05, weight_decay=1e-3)
+    alone = [
+        fit(
+            small_model(seed, kind).double(),
+            features,
+            hypergraph,
+            labels,
+            split,
+            config,
+            seed=seed,
+            device=device,
+        )
+        for seed, split in enumerate(splits)
+    ]
+    models = [small_model(seed, kind).double() for seed in range(3)]
+    together = fit_many(models, features, hypergraph, labels, splits, config, device=device)
+    assert len({len(result.history) for result in alone}) > 1  # they stop at different epochs
+    for model, first, second in zip(models, together, alone, strict=True):
+        assert (first.stopped, first.best_epoch) == (second.stopped, second.best_epoch)
+        assert [epoch.epoch for epoch in first.history] == [epoch.epoch for epoch in second.history]
+        for name in ("train_loss", "validation_loss", "train_accuracy", "validation_accuracy"):
+            assert [getattr(epoch, name) for epoch in first.history] == pytest.approx(
+                [getattr(epoch, name) for epoch in second.history], abs=1e-9
+            )
+        torch.testing.assert_close(first.embedding, second.embedding, rtol=0, atol=1e-8)
+        output = model(features.double().to(device), hypergraph.to(device)).cpu()
+        torch.testing.assert_close(output, first.embedding)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_runs_together_in_single_precision(task, splits, device):
+    features, hypergraph, labels, _ = task
+    models = [small_model(seed) for seed in range(3)]
+    together = fit_many(models, features, hypergraph, labels, splits, GENTLE, device=device)
+    for seed, (split, result) in enumerate(zip(splits, together, strict=True)):
+        alone = fit(small_model(seed), features, hypergraph, labels, split, GENTLE, device=device)
+        torch.testing.assert_close(result.embedding, alone.embedding, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_callback_hears_every_epoch_of_every_run(task, splits, device):
+    heard = []
+    features, hypergraph, labels, _ = task
+    models = [small_model(seed) for seed in range(3)]
+    results = fit_many(
+        models,
+        features,
+        hypergraph,
+        labels,
+        splits,
+        QUICK,
+        device=device,
+        callback=lambda *news: heard.append(news),
+    )
+    for run, result in enumerate(results):
+        assert [epoch for number, epoch in heard if number == run] == list(result.history)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_more_runs_than_fit_at_once_take_turns(task, splits, device, monkeypatch):
+    features, hypergraph, labels, _ = task
+    models = [[small_model(seed) for seed in range(3)] for _ in range(2)]
+    inputs = features, hypergraph, labels, splits, GENTLE
+    expected = fit_many(models[0], *inputs, device=device)
+    monkeypatch.setattr("dahgnn.training._ROWS_AT_ONCE", 2 * len(labels))
+    for first, second in zip(expected, fit_many(models[1], *inputs, device=device), strict=True):
+        torch.testing.assert_close(first.embedding, second.embedding, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_run_of_wild_numbers_leaves_the_others_alone(task, splits, device):
+    features, hypergraph, labels, _ = task
+    models = [small_model(seed, final_activation=False) for seed in range(3)]
+    with torch.no_grad():
+        models[1].attention2.weight *= 1e30
+    results = fit_many(models, features, hypergraph, labels, splits, GENTLE, device=device)
+    assert results[1].history[0].train_loss > 1e20
+    for seed in (0, 2):
+        model = small_model(seed, final_activation=False)
+        alone = fit(model, features, hypergraph, labels, splits[seed], GENTLE, device=device)
+        torch.testing.assert_close(results[seed].embedding, alone.embedding, rtol=1e-3, atol=1e-3)
+
+
+def test_an_interruption_keeps_what_is_there(task, splits):
+    features, hypergraph, labels, _ = task
+
+    def interrupt(run, epoch):
+        if (run, epoch.epoch) == (1, 7):
+            raise KeyboardInterrupt
+
+    models = [small_model(seed) for seed in range(3)]
+    results = fit_many(models, features, hypergraph, labels, splits, QUICK, callback=interrupt)
+    assert [result.stopped for result in results] == ["max_epochs", "interrupted"]
+    assert len(results[1].history) == 8
+
+
+@pytest.mark.parametrize(
+    ("models", "change", "message"),
+    [
+        ([], {}, "'models' parameter of fit_many must be non-empty"),
+        ([DAHGNN(6, 3), HGNN(6, 3)], {}, "must be of one class. Got DAHGNN and HGNN"),
+        ([DAHGNN(6, 3), DAHGNN(6, 3, heads=2)], {}, "must be of the same settings"),
+        ([small_model()] * 2, {}, "must be different objects"),
+        ([DAHGNN(6, 3), DAHGNN(6, 3)], {"seeds": [1]}, "'seeds' .* must be one for each of 2 models. Got 1"),
+        ([DAHGNN(6, 3)], {}, "'splits' .* must be one for each of 1 models. Got 2"),
+    ],
+)
+def test_runs_that_do_not_belong_together_are_refused(task, splits, models, change, message):
+    features, hypergraph, labels, _ = task
+    few = splits[: 2 if models else 0]
+    with pytest.raises(ValueError, match=message):
+        fit_many([*models[:1], *models[1:]], features, hypergraph, labels, few, QUICK, **change)
+
+
+class Linear(nn.Module):
+    """A module of one's own, with dropout from torch's own generator."""
+
+    in_features, n_classes = 6, 3
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+        nn.init.normal_(self.layer.weight, generator=torch.Generator().manual_seed(seed))
+        nn.init.zeros_(self.layer.bias)
+
+    def forward(self, features, hypergraph):
+        return nn.functional.dropout(self.layer(features), 0.2, self.training)
+
+
+def test_modules_of_ones_own_take_turns(task, splits):
+    features, hypergraph, labels, _ = task
+    inputs = features, hypergraph, labels
+    together = fit_many([Linear(seed) for seed in range(3)], *inputs, splits, QUICK)
+    for seed, (split, result) in enumerate(zip(splits, together, strict=True)):
+        assert torch.equal(result.embedding, fit(Linear(seed), *inputs, split, QUICK, seed=seed).embedding)
+
+
+@pytest.mark.slow
+def test_a_thousand_fits_do_not_grow(task):
+    """Memory after a thousand fits is that after the first hundred."""
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("there is no /proc")
+    config = TrainingConfig(max_epochs=3)
+    sizes = []
+    for number in range(1000):
+        fit(small_model(number, kind=(DAHGNN, HGNN)[number % 2]), *task, config)
+        if number in (99, 999):
+            gc.collect()
+            sizes.append(resident())
+    assert sizes[1] - sizes[0] < 8 * 2**20
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from dahgnn.layers import DensityAwareAttention, HypergraphConvolution
 from dahgnn.model import DAHGNN
 from dahgnn.persistence import load_model, save_model
 from dahgnn.splits import Split, split_per_class
-from dahgnn.training import FitResult, fit
+from dahgnn.training import FitResult, fit, fit_many
 
 __all__ = [
     "DAHGNN",
@@ -23,6 +23,7 @@ __all__ = [
     "TrainingConfig",
     "__version__",
     "fit",
+    "fit_many",
     "load_model",
     "save_model",
     "split_per_class",

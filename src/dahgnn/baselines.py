@@ -12,6 +12,7 @@ from torch.nn.functional import dropout, relu
 from dahgnn.checks import as_features, as_labels, check_count, check_neighbours, check_number
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.layers import HypergraphConvolution
+from dahgnn.ops import Dropout, PropagatedFeatures, Weights, grouped_product
 from dahgnn.splits import Split, check_split
 
 
@@ -55,17 +56,41 @@ class HGNN(nn.Module):
         names = ("in_features", "n_classes", "hidden", "dropout")
         return {name: getattr(self, name) for name in names}
 
-    def fold(self, features: Tensor, hypergraph: Hypergraph) -> Callable[[], Tensor]:
-        """Return a function that computes the logits as weights change; the features are propagated once."""
+    def fold(
+        self, features: Tensor, hypergraph: Hypergraph, precision: str = "float32"
+    ) -> Callable[[Weights, Dropout], tuple[Tensor, Tensor]]:
+        """Return a function that computes the logits as weights change; the features are propagated once.
+
+        See `DAHGNN.fold`; here training drops units and evaluation does not.
+        """
         first = self.convolution1
-        propagated = first.to_nodes(first.to_hyperedges(features, hypergraph), hypergraph)
-        return lambda: self._classify(propagated @ first.weight, hypergraph)
+        propagated = PropagatedFeatures(
+            features,
+            lambda rows: first.to_nodes(first.to_hyperedges(rows, hypergraph), hypergraph),
+            precision,
+        )
+
+        def logits(weights: Weights, drop: Dropout) -> tuple[Tensor, Tensor]:
+            weight, second = weights["convolution1.weight"], weights["convolution2.weight"]
+            projected = propagated @ weight.transpose(0, 1).flatten(1)
+            hidden = relu(projected.view(len(projected), len(weight), -1))
+            if self.dropout == 0:
+                result = self._classify(hidden, second, hypergraph)
+                return result, result
+            with torch.no_grad():
+                evaluated = self._classify(hidden, second, hypergraph)
+            return evaluated, self._classify(drop(hidden, self.dropout), second, hypergraph)
+
+        return logits
+
+    def _classify(self, hidden: Tensor, weight: Tensor, hypergraph: Hypergraph) -> Tensor:
+        """Return the second convolution of r networks: (n, r, hidden) → (n, r, n_classes)."""
+        rows = grouped_product(hidden, weight)
+        return self.convolution2.to_nodes(self.convolution2.to_hyperedges(rows, hypergraph), hypergraph)
 
     def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Return the logits, (n, n_classes), for features (n, in_features)."""
-        return self._classify(self.convolution1(features, hypergraph)[0], hypergraph)
-
-    def _classify(self, nodes: Tensor, hypergraph: Hypergraph) -> Tensor:
+        nodes, _ = self.convolution1(features, hypergraph)
         hidden = dropout(relu(nodes), self.dropout, training=self.training)
         logits: Tensor = self.convolution2(hidden, hypergraph)[0]
         return logits
@@ -96,6 +121,7 @@ def label_spreading(features: object, labels: object, split: Split, *, k: int = 
     alpha : float
         The clamping factor with the best validation accuracy.
     """
+    from sklearn.neighbors import kneighbors_graph
     from sklearn.semi_supervised import LabelSpreading
 
     rows = as_features(features, "label_spreading").numpy()
@@ -105,11 +131,12 @@ def label_spreading(features: object, labels: object, split: Split, *, k: int = 
     check_split(split, known, n_classes, "label_spreading")
     given = torch.full_like(known, -1)
     given[split.train] = known[split.train]
+    # The graph of kernel="knn", built once for all: the node itself and its k − 1 nearest others.
+    graph = kneighbors_graph(rows, k, include_self=True)
     best, best_accuracy, best_alpha = None, -1.0, 0.0
     for alpha in _ALPHAS:
-        fitted = LabelSpreading(kernel="knn", n_neighbors=k, alpha=alpha, max_iter=1000).fit(
-            rows, given.numpy()
-        )
+        spreading = LabelSpreading(kernel=lambda *_: graph, alpha=alpha, max_iter=1000)
+        fitted = spreading.fit(rows, given.numpy())
         accuracy = float((fitted.transduction_ == known.numpy())[split.validation].mean())
         if accuracy > best_accuracy:
             best, best_accuracy, best_alpha = fitted.label_distributions_, accuracy, alpha

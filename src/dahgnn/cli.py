@@ -11,15 +11,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from dahgnn._version import __version__
+from dahgnn.bench import (
+    METHODS,
+    TABLE_HEAD,
+    BenchConfig,
+    compare,
+    draw_costs,
+    table_notes,
+    table_row,
+    write_lines,
+)
 from dahgnn.config import TrainingConfig
 from dahgnn.demo import run_demo
-from dahgnn.training import Epoch
+from dahgnn.plain_loop import Epoch
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -43,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("dahgnn"):
             raise
-        return _complain(f"{error.name} is not installed. It comes with dahgnn's extra 'demo'.", 2)
+        return _complain(f"{error.name} is not installed. It comes with dahgnn's extra '{options.extra}'.", 2)
     except (OSError, ValueError) as error:
         return _complain(str(error), 2)
     return 0
@@ -63,10 +74,22 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument(
         "--runs", type=int, default=3, metavar="N", help="repetitions, each on a new split (%(default)s)"
     )
-    demo.set_defaults(command=_demo)
+    demo.set_defaults(command=_demo, extra="demo")
+
+    bench = commands.add_parser("bench", help="time an epoch of ours, of peers, and the least there can be")
+    bench.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    bench.add_argument("--nodes", type=int, nargs="+", default=[10_000], metavar="N", help="sizes n (10000)")
+    bench.add_argument("--mnist", type=Path, metavar="DIR", help="take the images there, not random data")
+    bench.add_argument("--repeats", type=int, default=20, metavar="N", help="epochs (%(default)s)")
+    bench.add_argument(
+        "--methods", nargs="+", choices=METHODS, default=list(METHODS), help="rows of the table (all)"
+    )
+    bench.add_argument("--out", type=Path, metavar="FILE.jsonl", help="write the results there, too")
+    bench.add_argument("--plot", type=Path, metavar="FILE.png", help="draw cost against n")
+    bench.set_defaults(command=_bench, extra="bench")
 
     version = commands.add_parser("version", help="print the versions of dahgnn and what it runs on")
-    version.set_defaults(command=_version)
+    version.set_defaults(command=_version, extra="demo")
     return parser
 
 
@@ -74,6 +97,28 @@ def _demo(options: argparse.Namespace) -> None:
     with _Display() as display:
         report = run_demo(options.out, display, runs=options.runs)
     print(f"\n{report}\n\nWritten to {options.out}: runs.jsonl, table.md, embedding.png")
+
+
+def _bench(options: argparse.Namespace) -> None:
+    config = BenchConfig(
+        device=options.device,
+        nodes=tuple(options.nodes),
+        mnist=options.mnist,
+        repeats=options.repeats,
+        methods=tuple(options.methods),
+    )
+    if options.plot:
+        import_module("matplotlib")  # fails now rather than after the measurements
+    lines = []
+    print(TABLE_HEAD, flush=True)
+    for line in compare(config):
+        print(table_row(line), flush=True)
+        lines.append(line)
+        if options.out:
+            write_lines(options.out, lines)
+    print(f"\n{table_notes(lines)}")
+    if options.plot:
+        draw_costs(options.plot, lines)
 
 
 def _version(_: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from dahgnn.checks import check_choice, check_count, check_flag, check_number, suggest
 
+PRECISIONS = ("float32", "bfloat16")
 CONVOLUTIONS = ("typed", "printed")
 NEIGHBOURHOODS = ("centre", "shared")
 
@@ -108,6 +109,9 @@ class TrainingConfig(_Settings):
         Updates at the most.
     patience : int
         Stop when the validation loss has not decreased for so many epochs.
+    precision : {"float32", "bfloat16"}
+        Of the products with the features on a CUDA device. The latter halves their memory and its traffic
+        and rounds the features to three digits; sums stay in float32, and so does everything else.
     """
 
     learning_rate: float = 0.002
@@ -116,9 +120,11 @@ class TrainingConfig(_Settings):
     weight_decay: float = 0.0
     max_epochs: int = 3000
     patience: int = 100
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
+        check_choice("precision", self.precision, PRECISIONS, owner)
         check_number("learning_rate", self.learning_rate, owner, low=0, open_low=True)
         check_number("decay", self.decay, owner, low=0, high=1, open_low=True)
         check_number("weight_decay", self.weight_decay, owner, low=0)

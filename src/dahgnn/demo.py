@@ -24,9 +24,10 @@ from dahgnn.datasets import Dataset, load_embedded_digits
 from dahgnn.files import replacing
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.model import DAHGNN
+from dahgnn.plain_loop import Epoch
 from dahgnn.report import draw_embedding, markdown_table, tsne
 from dahgnn.splits import Split, split_per_class
-from dahgnn.training import Epoch, FitResult, accuracy, fit
+from dahgnn.training import FitResult, accuracy, fit
 
 LABELLED_PER_CLASS = 50
 VALIDATION_PER_CLASS = 100

@@ -8,10 +8,14 @@ from torch import Tensor
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.ops import gather_sum, scale_between, similarity_sum, unit_rows
 
-# Densities that differ by less than this many rounding errors are equal. Without it, the scaling
-# would blow the last bit of equal densities up to the whole range. Densities are sums of cosines, so
-# their errors are at least those of numbers near one.
-_ROUNDING_ERRORS = 32
+
+def rounding(dtype: torch.dtype) -> float:
+    """Return the difference up to which densities are equal, as a share of the greatest or of one.
+
+    Without it, the scaling would blow the last bit of equal densities up to the whole range. Densities are
+    sums of cosines, so their errors are at least those of numbers near one.
+    """
+    return 32 * torch.finfo(dtype).eps
 
 
 def node_density(projected: Tensor, hypergraph: Hypergraph, delta: float, neighbourhood: str) -> Tensor:
@@ -56,4 +60,4 @@ def scale_density(density: Tensor, attention: Tensor) -> Tensor:
     Tensor, (s, heads)
         Zero where all densities of a head are equal, or where no attention value is positive.
     """
-    return scale_between(density, attention.amax(0), _ROUNDING_ERRORS * torch.finfo(density.dtype).eps)
+    return scale_between(density, attention.amax(0), rounding(density.dtype))

@@ -1,164 +1,155 @@
-"""The training loop on a CUDA device: one captured graph an epoch, and a host that rarely looks.
+"""The training loop on a CUDA device: runs side by side, a captured graph an epoch, a host that rarely looks.
 
-Validation loss, best weights and the decision to stop live on the device. What comes out is what the plain
-loop of `training` gives on the same device: the same losses, the same epoch, the same weights.
+Validation loss, best weights and the decision to stop live on the device. Each run gets what the plain loop
+gives it on the same device: the same losses, the same epoch, the same weights, up to rounding.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import nn
 
-from dahgnn import kernels_gpu, kernels_training
 from dahgnn.config import TrainingConfig
-from dahgnn.kernels_training import Adam, Record
+from dahgnn.kernels_training import Adam, Dropout, Labels, Record
+from dahgnn.kernels_triton import compiling
+from dahgnn.plain_loop import Folded, Parts
 
 # Epochs between two looks of the host; those behind the stop are computed in vain.
 _EPOCHS_AT_ONCE = 20
-# Passes before the capture, in which libraries make their plans and kernels are compiled.
+# Passes before the capture, in which libraries make their plans.
 _WARM_UP = 3
 
 
-class Labelled(NamedTuple):
-    """Nodes and their labels, on the device."""
+class News(NamedTuple):
+    """New epochs of a run: the first, and rows of losses and accuracies of training and validation."""
 
-    nodes: Tensor
-    labels: Tensor
-
-
-def score(logits: Tensor, labelled: Labelled) -> tuple[Tensor, Tensor]:
-    """Return the mean cross-entropy and the accuracy at labelled nodes."""
-    if kernels_gpu.supports(logits) and logits.is_cuda:
-        loss, accuracy = kernels_training.score(logits, *labelled).sum(0) / len(labelled.nodes)
-        return loss, accuracy
-    chosen = logits.index_select(0, labelled.nodes)
-    correct = chosen.argmax(1) == labelled.labels
-    return cross_entropy(chosen, labelled.labels), correct.float().mean()
-
-
-def backward(logits: Tensor, labelled: Labelled) -> None:
-    """Compute the gradients of the mean cross-entropy at labelled nodes."""
-    if kernels_gpu.supports(logits) and logits.is_cuda:
-        logits.backward(kernels_training.score_gradient(logits.detach(), *labelled))
-    else:
-        cross_entropy(logits.index_select(0, labelled.nodes), labelled.labels).backward()
-
-
-def make_optimizer(model: nn.Module, config: TrainingConfig) -> Adam:
-    """Return the Adam of the CUDA device, its schedule included."""
-    return Adam(
-        list(model.parameters()),
-        rate=config.learning_rate,
-        decay=config.decay,
-        decay_every=config.decay_every,
-        weight_decay=config.weight_decay,
-    )
+    run: int
+    first: int
+    rows: list[list[float]]
 
 
 class GraphLoop:
-    """Train a network by replaying a captured epoch.
+    """Train networks of one kind by replaying a captured epoch.
 
     Parameters
     ----------
-    model : nn.Module
-        On a CUDA device; ends with the weights of the lowest validation loss.
+    models : sequence of nn.Module
+        On a CUDA device; their weights are read now, and written by `restore_best`.
     logits : callable
-        Computes the logits of the model, in its present mode and with its present weights.
-    train, validation : Labelled
-        Nodes that train and nodes that choose the epoch.
+        Computes the logits (n, runs, n_classes) of all of them from their weights, see ``DAHGNN.fold``.
+    parts : sequence of Parts
+        Of each run.
+    shape : tuple of int
+        Of the logits.
     config : TrainingConfig
         The schedule.
-    one_pass : bool
-        Whether the logits of the training pass are also those of the evaluation.
+    seeds : sequence of int
+        Of each run's dropout.
+
+    Attributes
+    ----------
+    stopped : list of str
+        Why each run ended; empty while it goes on.
     """
 
     def __init__(
         self,
-        model: nn.Module,
-        logits: Callable[[], Tensor],
-        train: Labelled,
-        validation: Labelled,
+        models: Sequence[nn.Module],
+        logits: Folded,
+        parts: Sequence[Parts],
+        shape: tuple[int, int, int],
         config: TrainingConfig,
-        *,
-        one_pass: bool,
+        seeds: Sequence[int],
     ) -> None:
-        self.model, self.logits, self.config, self.one_pass = model, logits, config, one_pass
-        self.train, self.validation = train, validation
-        self.optimizer = make_optimizer(model, config)
-        self.first = [weight.detach().clone() for weight in self.optimizer.weights]
+        self.models, self.logits, self.config = models, logits, config
+        self.stopped, self._seen = [""] * len(models), [0] * len(models)
+        states = [dict(model.named_parameters()) for model in models]
+        self.optimizer = Adam(
+            {name: torch.stack([state[name].detach() for state in states]) for name in states[0]},
+            rate=config.learning_rate,
+            decay=config.decay,
+            decay_every=config.decay_every,
+            weight_decay=config.weight_decay,
+        )
+        self.labels = Labels(parts, shape, next(iter(self.optimizer.weights.values())).dtype)
         self.record = Record(
-            self.optimizer.epoch,
-            self.optimizer.better,
+            self.labels,
             patience=config.patience,
             max_epochs=config.max_epochs,
             rows=config.max_epochs + 1 + _EPOCHS_AT_ONCE,
-            like=self.first[0],
         )
+        self.drop = Dropout(seeds, self.record.epoch)
 
-    def run(self, report: Callable[[int, list[list[float]]], None]) -> str:
-        """Train and return why it ended; ``report`` gets the first of some new epochs and their rows."""
+    def run(self, report: Callable[[list[News]], None]) -> None:
+        """Train until every run has ended; ``report`` gets what is new at each look.
+
+        Ctrl-C is heard after a look, so that what was reported is what the weights have seen.
+        """
         graph = self._capture()
-        seen = 0
-        while True:
-            for _ in range(_EPOCHS_AT_ONCE):
-                graph.replay()
-            running, last = bool(self.record.running), int(self.record.last_epoch)
-            rows = self.record.history[seen : last + 1].tolist()
-            finite = all(math.isfinite(row[0] + row[1]) for row in rows)
-            report(seen, rows if finite else rows[:-1])
-            if not running:
-                patient = last - int(self.record.best_epoch) < self.config.patience
-                return "diverged" if not finite else "max_epochs" if patient else "patience"
-            seen = last + 1
+        while not all(self.stopped):
+            interrupted = None
+            try:
+                for _ in range(_EPOCHS_AT_ONCE):
+                    graph.replay()
+            except KeyboardInterrupt as error:
+                interrupted = error
+            report(self._look())
+            if interrupted is not None:
+                raise interrupted
 
-    def restore_best(self) -> None:
-        """Give the network the best weights so far."""
-        self._set_weights(self.optimizer.best)
+    def _look(self) -> list[News]:
+        """Fetch the epochs since the last look, and note why runs ended."""
+        record = self.record
+        running, last, best = (
+            each.tolist() for each in (record.running, record.last_epoch, record.best_epoch)
+        )
+        open_runs = [run for run, why in enumerate(self.stopped) if not why]
+        oldest = min(self._seen[run] for run in open_runs)
+        history = record.history[oldest : max(last) + 1].tolist()
+        news = []
+        for run in open_runs:
+            first = self._seen[run]
+            rows = [row[run] for row in history[first - oldest : last[run] + 1 - oldest]]
+            finite = all(math.isfinite(row[0] + row[1]) for row in rows)
+            news.append(News(run, first, rows if finite else rows[:-1]))
+            self._seen[run] = last[run] + 1
+            if not running[run]:
+                patient = last[run] - best[run] < self.config.patience
+                self.stopped[run] = "diverged" if not finite else "max_epochs" if patient else "patience"
+        return news
 
     @torch.no_grad()
-    def _set_weights(self, weights: list[Tensor]) -> None:
-        for weight, given in zip(self.optimizer.weights, weights, strict=True):
-            weight.copy_(given)
+    def restore_best(self) -> None:
+        """Give each network its best weights so far."""
+        for run, model in enumerate(self.models):
+            for name, weight in model.named_parameters():
+                weight.copy_(self.optimizer.best[name][run])
 
     def _capture(self) -> torch.cuda.CUDAGraph:
         """Record one epoch, after some passes whose traces are wiped out."""
+        with compiling():
+            self._epoch()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(_WARM_UP):
                 self._epoch()
         torch.cuda.current_stream().wait_stream(stream)
-        self.optimizer.zero_grad()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self._epoch()
-        self._reset()
-        return graph
-
-    def _reset(self) -> None:
-        """Return to the state before the first epoch."""
-        self._set_weights(self.first)
         self.optimizer.reset()
         self.record.reset()
+        return graph
 
     def _epoch(self) -> None:
-        with torch.set_grad_enabled(self.one_pass):
-            logits = self._forward(training=self.one_pass)
-        known = logits.detach()
-        counts = len(self.train.nodes), len(self.validation.nodes)
-        train, validation = (kernels_training.score(known, *part) for part in (self.train, self.validation))
-        self.record.add(train, validation, counts)
-        if not self.one_pass:
-            logits = self._forward(training=True)
-        self.optimizer.zero_grad()
-        backward(logits, self.train)
-        self.optimizer.step()
-
-    def _forward(self, *, training: bool) -> Tensor:
-        self.model.train(training)
-        return self.logits()
+        weights = self.optimizer.weights
+        evaluated, trained = self.logits(weights, self.drop)
+        self.labels.score(evaluated, trained)
+        gradients = torch.autograd.grad(trained, list(weights.values()), self.labels.gradient)
+        self.record.add()  # after the gradient, whose dropout reads the epoch
+        self.optimizer.step(gradients, self.record)

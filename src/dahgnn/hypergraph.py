@@ -23,7 +23,8 @@ from dahgnn.checks import (
 )
 from dahgnn.config import NEIGHBOURHOODS
 from dahgnn.knn import Neighbors, knn
-from dahgnn.ops import Incidence, Segments, gather_sum
+from dahgnn.ops import gather_sum
+from dahgnn.segments import Incidence, Segments
 
 # Pairs of nodes that share a hyperedge, at the most: a list of half a gigabyte, and four times as much
 # while it is made.
@@ -275,6 +276,21 @@ class Hypergraph:
     def hyperedge_degrees(self) -> Tensor:
         """Diagonal of D_e, (m,): the number of a hyperedge's nodes."""
         return self.by_hyperedge.offsets.diff()
+
+    def degree_scales(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """Return D_v^(-1/2), D_e^(-1/2) and W_e D_e^(-1/2) as vectors; a degree of zero gives zero."""
+        if dtype not in self._degree_scales:
+            node, hyperedge = (
+                degrees.to(dtype).rsqrt().masked_fill(degrees == 0, 0)
+                for degrees in (self.node_degrees, self.hyperedge_degrees)
+            )
+            weighted = hyperedge if self.weights is None else hyperedge * self.weights.to(dtype)
+            self._degree_scales[dtype] = node, hyperedge, weighted
+        return self._degree_scales[dtype]
+
+    @cached_property
+    def _degree_scales(self) -> dict[torch.dtype, tuple[Tensor, Tensor, Tensor]]:
+        return {}
 
     def neighbourhood(self, kind: str) -> tuple[Segments, Segments]:
         """Return N(i), the nodes whose similarity makes the density of node i, and its converse.

@@ -1,19 +1,38 @@
-// Fused attention and density on incidences, for the CPU: the twins of the plain PyTorch in ops.py.
+// The layer's messages, sums over segments and small products, for the CPU: the twins of the plain PyTorch in
+// attention.py and ops.py.
 //
 // Plain buffers in, plain buffers out; nothing of torch or Python is linked. Every output row is written
 // by one thread in a fixed order, so results do not depend on the number of threads. The bodies are
-// compiled once for each instruction set (kernels_cpu.inl), and chosen when the library is loaded.
+// compiled once for each instruction set (the .inl files), and chosen when the library is loaded.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
+
+#define INLINE inline __attribute__((always_inline))
+#ifdef __clang__
+#define SHUFFLE(mask, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(mask, a, b, ...) __builtin_shuffle(a, b, mask{__VA_ARGS__})
+// Vectors are passed between inlined functions alone, so how a call would pass them does not matter.
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
 
 namespace generic {
 constexpr int LANES = 4;  // numbers of single precision in a vector
 #include "kernels_cpu.inl"
+#include "kernels_cpu_messages.inl"
+#include "kernels_cpu_forward.inl"
+#include "kernels_cpu_backward.inl"
+#include "kernels_cpu_products.inl"
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -23,6 +42,10 @@ constexpr int LANES = 4;  // numbers of single precision in a vector
 namespace avx2 {
 constexpr int LANES = 8;
 #include "kernels_cpu.inl"
+#include "kernels_cpu_messages.inl"
+#include "kernels_cpu_forward.inl"
+#include "kernels_cpu_backward.inl"
+#include "kernels_cpu_products.inl"
 }
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -30,6 +53,10 @@ constexpr int LANES = 8;
 namespace avx512 {
 constexpr int LANES = 16;
 #include "kernels_cpu.inl"
+#include "kernels_cpu_messages.inl"
+#include "kernels_cpu_forward.inl"
+#include "kernels_cpu_backward.inl"
+#include "kernels_cpu_products.inl"
 }
 #pragma GCC pop_options
 #endif
@@ -54,12 +81,12 @@ Level level = detect();
 }  // namespace
 
 #ifdef DAHGNN_X86
-#define DISPATCH(call)                        \
-    if (level == Level::avx512) avx512::call; \
-    else if (level == Level::avx2) avx2::call; \
-    else generic::call
+#define DISPATCH(call)                                      \
+    if (level == Level::avx512) { using namespace avx512; call; } \
+    else if (level == Level::avx2) { using namespace avx2; call; } \
+    else { using namespace generic; call; }
 #else
-#define DISPATCH(call) generic::call
+#define DISPATCH(call) { using namespace generic; call; }
 #endif
 
 extern "C" {
@@ -70,50 +97,54 @@ int dahgnn_level(int request) {
     return static_cast<int>(level);
 }
 
-#define EXPORT(T, name)                                                                                     \
-    void dahgnn_attention_forward_##name(int threads, int64_t targets, int64_t heads, int64_t units,        \
-                                         int activation, double slope, const int64_t* offsets,              \
-                                         const int64_t* indices, const T* source, const T* target,          \
-                                         const T* bias, const T* values, T* coefficients, T* output) {      \
-        DISPATCH(attention_forward<T>(threads, targets, heads, units, activation, T(slope), offsets,        \
-                                      indices, source, target, bias, values, coefficients, output));        \
-    }                                                                                                       \
-    void dahgnn_attention_backward_##name(                                                                  \
-        int threads, int64_t targets, int64_t sources, int64_t heads, int64_t units, int activation,        \
-        double slope, const int64_t* offsets, const int64_t* indices, const int64_t* backward_offsets,      \
-        const int64_t* backward_indices, const int64_t* positions, const T* source, const T* target,        \
-        const T* values, const T* coefficients, const T* output, const T* gradient, T* scratch_rows,        \
-        T* scratch_scores, T* source_gradient, T* target_gradient, T* value_gradient) {                     \
-        DISPATCH(attention_backward<T>(threads, targets, sources, heads, units, activation, T(slope),       \
-                                       offsets, indices, backward_offsets, backward_indices, positions,     \
-                                       source, target, values, coefficients, output, gradient,              \
-                                       scratch_rows, scratch_scores, source_gradient, target_gradient,      \
-                                       value_gradient));                                                    \
-    }                                                                                                       \
-    void dahgnn_attention_peak_##name(int threads, int64_t targets, int64_t heads, double slope,            \
-                                      const int64_t* offsets, const int64_t* indices, const T* source,      \
-                                      const T* target, T* peak) {                                           \
-        DISPATCH(attention_peak<T>(threads, targets, heads, T(slope), offsets, indices, source, target,     \
-                                   peak));                                                                  \
-    }                                                                                                       \
-    void dahgnn_similarity_sum_##name(int threads, int64_t nodes, int64_t heads, int64_t units,             \
-                                      double delta, const int64_t* offsets, const int64_t* indices,         \
-                                      const T* directions, T* sums) {                                       \
-        DISPATCH(similarity_sum<T>(threads, nodes, heads, units, T(delta), offsets, indices, directions,    \
-                                   sums));                                                                  \
-    }                                                                                                       \
-    void dahgnn_head_products_##name(int threads, int64_t nodes, int64_t heads, int64_t units, int64_t count, \
-                                     const T* values, const T* vectors, T* products) {                      \
-        DISPATCH(head_products_forward<T>(threads, nodes, heads, units, count, values, vectors, products)); \
-    }                                                                                                       \
-    void dahgnn_head_products_backward_##name(int threads, int64_t nodes, int64_t heads, int64_t units,     \
-                                              int64_t count, const T* gradient, const T* values,            \
-                                              const T* vectors, T* value_gradient, T* vector_gradient) {    \
-        DISPATCH(head_products_backward<T>(threads, nodes, heads, units, count, gradient, values, vectors,  \
-                                           value_gradient, vector_gradient));                               \
-    }                                                                                                       \
-    void dahgnn_product_##name(int threads, int64_t rows, int64_t inner, const T* a, const T* b, T* c) {    \
-        DISPATCH(product<T>(threads, rows, inner, a, b, c));                                                \
+void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, int64_t* sizes) {
+    generic::message_sizes(nodes, hyperedges, heads, units, sizes);
+}
+
+#define EXPORT(T, name)                                                                                              \
+    void dahgnn_messages_forward_##name(                                                                             \
+        int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
+        const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
+        const int64_t* node_hyperedges, const T* wx, const T* e_share, const T* vectors,                             \
+        const int64_t* neighbour_offsets, const int64_t* neighbours, double delta, double tolerance, T* new_nodes,   \
+        T* new_hyperedges, T* kept, T* scratch) {                                                                    \
+        DISPATCH(messages_forward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,          \
+                                       {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},        \
+                                       wx, e_share, vectors},                                                        \
+                                      {neighbour_offsets, neighbours}, T(delta), T(tolerance), new_nodes,            \
+                                      new_hyperedges, kept, scratch}))                                               \
+    }                                                                                                                \
+    void dahgnn_messages_backward_##name(                                                                            \
+        int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
+        const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
+        const int64_t* node_hyperedges, const T* wx, const T* e_share, const T* vectors, const T* nodes_gradient,    \
+        const T* hyperedges_gradient, const T* new_nodes, T* kept, T* scratch, T* wx_gradient, T* e_share_gradient,  \
+        T* vectors_gradient) {                                                                                       \
+        DISPATCH(messages_backward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,         \
+                                        {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},       \
+                                        wx, e_share, vectors},                                                       \
+                                       nodes_gradient, hyperedges_gradient, new_nodes, kept, scratch, wx_gradient,   \
+                                       e_share_gradient, vectors_gradient}))                                         \
+    }                                                                                                                \
+    void dahgnn_gather_sum_##name(int threads, int64_t targets, int64_t width, const int64_t* offsets,               \
+                                  const int64_t* indices, const T* source_scale, const T* target_scale,              \
+                                  const T* values, T* output) {                                                      \
+        DISPATCH(gather_sum<T>(threads, targets, width, {offsets, indices}, source_scale, target_scale, values,      \
+                               output))                                                                              \
+    }                                                                                                                \
+    void dahgnn_grouped_product_##name(int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer,     \
+                                       const T* rows, const T* weights, T* output) {                                 \
+        DISPATCH(grouped_product<T>(threads, count, groups, inner, outer, rows, weights, output))                    \
+    }                                                                                                                \
+    void dahgnn_grouped_product_backward_##name(                                                                     \
+        int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer, const T* gradient, const T* rows,  \
+        const T* weights, T* rows_gradient, T* weights_gradient) {                                                   \
+        DISPATCH(grouped_product_backward<T>(threads, count, groups, inner, outer, gradient, rows, weights,          \
+                                             rows_gradient, weights_gradient))                                       \
+    }                                                                                                                \
+    void dahgnn_product_##name(int threads, int64_t rows, int64_t inner, int64_t columns, const T* a, const T* b,    \
+                               T* c) {                                                                               \
+        DISPATCH(product<T>(threads, rows, inner, columns, a, b, c))                                                 \
     }
 
 EXPORT(float, float32)

@@ -1,15 +1,18 @@
-"""Launch the compiled CPU kernels: fused attention and density, the twins of the reference in `ops`."""
+"""Launch the compiled CPU kernels, the twins of the reference in `attention` and `ops`."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.machinery
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
+
+from dahgnn.segments import Incidence, Segments
 
 _SUFFIXES = {torch.float32: "float32", torch.float64: "float64"}
 
@@ -33,130 +36,158 @@ def supports(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.dtype in _SUFFIXES and library() is not None
 
 
-def _call(name: str, dtype: torch.dtype, *arguments: Tensor | int | float | None) -> None:
+def _loaded() -> ctypes.CDLL:
+    loaded = library()
+    assert loaded is not None, "a kernel was called that `supports` denies"
+    return loaded
+
+
+@cache
+def _function(name: str, dtype: torch.dtype, kinds: tuple[type, ...]) -> Callable[..., None]:
+    """Find a kernel and tell ctypes what it takes: the number of threads, and then arguments of such types."""
+    words = {int: ctypes.c_int64, float: ctypes.c_double, bool: ctypes.c_int}
+    function = _loaded()[f"dahgnn_{name}_{_SUFFIXES[dtype]}"]
+    function.argtypes = [ctypes.c_int, *(words.get(kind, ctypes.c_void_p) for kind in kinds)]
+    function.restype = None
+    return function
+
+
+def _call(name: str, dtype: torch.dtype, *arguments: Tensor | float | None) -> None:
     """Call a kernel; tensors go as their addresses, which are of contiguous memory."""
-    function = getattr(library(), f"dahgnn_{name}_{_SUFFIXES[dtype]}")
-    words: list[object] = [ctypes.c_int(torch.get_num_threads())]
-    for argument in arguments:
-        if isinstance(argument, Tensor):
-            words.append(ctypes.c_void_p(argument.data_ptr()))
-        elif argument is None:
-            words.append(ctypes.c_void_p(None))
-        elif isinstance(argument, bool):
-            words.append(ctypes.c_int(argument))
-        elif isinstance(argument, int):
-            words.append(ctypes.c_int64(argument))
-        else:
-            words.append(ctypes.c_double(argument))
-    function(*words)
+    kinds = tuple(map(type, arguments))
+    addresses = (each.data_ptr() if isinstance(each, Tensor) else each for each in arguments)
+    _function(name, dtype, kinds)(torch.get_num_threads(), *addresses)
 
 
-def attention_forward(
-    values: Tensor,
-    source: Tensor,
-    target: Tensor,
-    bias: Tensor | None,
-    offsets: Tensor,
-    indices: Tensor,
+def gather_sum(
+    values: Tensor, forward: Segments, source_scale: Tensor | None, target_scale: Tensor | None
+) -> Tensor:
+    """Sum the scaled sources of each segment, then scale the sums: (s, width) → (targets, width)."""
+    values = values.contiguous()
+    sums = values.new_empty(len(forward), values.shape[1])
+    _call(
+        "gather_sum", values.dtype, *sums.shape, forward.offsets, forward.indices,
+        _contiguous(source_scale), _contiguous(target_scale), values, sums,
+    )  # fmt: skip
+    return sums
+
+
+def grouped_product(rows: Tensor, weights: Tensor) -> Tensor:
+    """Multiply each group's part of a row with the group's matrix: (n, g, i), (g, i, o) → (n, g, o)."""
+    rows, weights = rows.contiguous(), weights.contiguous()
+    products = rows.new_empty(*rows.shape[:2], weights.shape[2])
+    _call("grouped_product", rows.dtype, len(rows), *weights.shape, rows, weights, products)
+    return products
+
+
+def grouped_product_backward(gradient: Tensor, rows: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of rows and of weights."""
+    gradient, rows, weights = gradient.contiguous(), rows.contiguous(), weights.contiguous()
+    rows_gradient, weights_gradient = torch.empty_like(rows), torch.empty_like(weights)
+    _call(
+        "grouped_product_backward", rows.dtype, len(rows), *weights.shape, gradient, rows, weights,
+        rows_gradient, weights_gradient,
+    )  # fmt: skip
+    return rows_gradient, weights_gradient
+
+
+def supports_product(matrix: Tensor, columns: int) -> bool:
+    """Tell whether `product` beats torch's: for single precision and fours of heads with eight units."""
+    small = columns % 32 == 0 and columns > 0 and matrix.shape[1] > 0
+    return small and matrix.dtype == torch.float32 and supports(matrix)
+
+
+def product(matrix: Tensor, weight: Tensor) -> Tensor:
+    """Return the product of a contiguous matrix (n, d) with a weight (d, columns)."""
+    weight = weight.contiguous()
+    result = weight.new_empty(len(matrix), weight.shape[1])
+    _call("product", matrix.dtype, *matrix.shape, weight.shape[1], matrix, weight, result)
+    return result
+
+
+def messages_forward(
+    wx: Tensor,
+    e_share: Tensor,
+    vectors: tuple[Tensor, Tensor, Tensor],
+    to_hyperedges: Incidence,
+    to_nodes: Incidence,
     *,
+    neighbours: Segments | None,
+    delta: float | None,
+    tolerance: float,
     slope: float,
     activation: bool,
-) -> tuple[Tensor, Tensor]:
-    """Return the weighted sums (targets, heads, units) and their coefficients (t, heads)."""
-    values, source, target = values.contiguous(), source.contiguous(), target.contiguous()
-    bias = None if bias is None else bias.contiguous()
-    targets, heads, units = len(offsets) - 1, *values.shape[1:]
-    coefficients = values.new_empty(len(indices), heads)
-    output = values.new_empty(targets, heads, units)
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """Pass messages to the hyperedges and back, see `attention.pass_messages`.
+
+    Returns
+    -------
+    nodes, hyperedges : Tensor, (n, heads, units), (m, heads, units)
+        The new rows.
+    kept : tuple of Tensor
+        What `messages_backward` needs besides.
+    """
+    wx, e_share = wx.contiguous(), e_share.contiguous()
+    nodes, hyperedges = torch.empty_like(wx), wx.new_empty(len(e_share), *wx.shape[1:])
+    sizes = _message_sizes(wx, e_share)
+    kept, scratch = wx.new_empty(sizes[0]), wx.new_empty(sizes[1])
+    around = (None, None) if neighbours is None else (neighbours.offsets, neighbours.indices)
     _call(
-        "attention_forward", values.dtype, targets, heads, units, activation, slope,
-        offsets, indices, source, target, bias, values, coefficients, output,
+        "messages_forward", wx.dtype,
+        *_messages(wx, e_share, vectors, to_hyperedges.forward, to_nodes.forward, slope, activation),
+        *around, 0.0 if delta is None else float(delta), tolerance, nodes, hyperedges, kept, scratch,
     )  # fmt: skip
-    return output, coefficients
+    return nodes, hyperedges, (kept,)
 
 
-def attention_backward(
-    gradient: Tensor,
-    values: Tensor,
-    source: Tensor,
-    target: Tensor,
-    coefficients: Tensor,
-    output: Tensor,
-    forward: tuple[Tensor, Tensor],
-    backward: tuple[Tensor, Tensor],
-    positions: Tensor,
+def messages_backward(
+    nodes_gradient: Tensor,
+    hyperedges_gradient: Tensor | None,
+    wx: Tensor,
+    e_share: Tensor,
+    vectors: tuple[Tensor, Tensor, Tensor],
+    nodes: Tensor,
+    hyperedges: Tensor,
+    kept: tuple[Tensor, ...],
+    to_hyperedges: Incidence,
+    to_nodes: Incidence,
     *,
     slope: float,
     activation: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of values, source and target."""
-    gradient, values = gradient.contiguous(), values.contiguous()
-    source, target = source.contiguous(), target.contiguous()
-    targets, sources, heads, units = len(target), *values.shape
-    rows, scores = torch.empty_like(output), torch.empty_like(coefficients)
-    source_gradient, target_gradient = torch.empty_like(source), torch.empty_like(target)
-    value_gradient = torch.empty_like(values)
+    """Return the gradients of wx, e_share and the vectors (3, heads, units); the density is a constant."""
+    del hyperedges  # they are among what was kept
+    wx, e_share = wx.contiguous(), e_share.contiguous()
+    gradients = torch.empty_like(wx), torch.empty_like(e_share), wx.new_empty(3, *wx.shape[1:])
+    scratch = wx.new_empty(_message_sizes(wx, e_share)[2])
     _call(
-        "attention_backward", values.dtype, targets, sources, heads, units, activation, slope,
-        *forward, *backward, positions, source, target, values, coefficients, output, gradient,
-        rows, scores, source_gradient, target_gradient, value_gradient,
+        "messages_backward", wx.dtype,
+        *_messages(wx, e_share, vectors, to_hyperedges.forward, to_nodes.forward, slope, activation),
+        nodes_gradient.contiguous(), _contiguous(hyperedges_gradient), nodes, *kept, scratch, *gradients,
     )  # fmt: skip
-    return value_gradient, source_gradient, target_gradient
+    return gradients
 
 
-def attention_peak(source: Tensor, target: Tensor, offsets: Tensor, indices: Tensor, slope: float) -> Tensor:
-    """Return the greatest score of all incidences, (heads,)."""
-    source, target = source.contiguous(), target.contiguous()
-    targets, heads = target.shape
-    peak = source.new_empty(heads)
-    _call("attention_peak", source.dtype, targets, heads, slope, offsets, indices, source, target, peak)
-    return peak
+def _messages(
+    wx: Tensor,
+    e_share: Tensor,
+    vectors: tuple[Tensor, Tensor, Tensor],
+    by_hyperedge: Segments,
+    by_node: Segments,
+    slope: float,
+    activation: bool,
+) -> tuple[Tensor | float, ...]:
+    """Return the arguments that both directions begin with."""
+    lists = by_hyperedge.offsets, by_hyperedge.indices, by_node.offsets, by_node.indices
+    return len(wx), *e_share.shape, wx.shape[2], slope, activation, *lists, wx, e_share, torch.stack(vectors)
 
 
-def similarity_sum(directions: Tensor, delta: float, offsets: Tensor, indices: Tensor) -> Tensor:
-    """Return each node's similarities to its neighbours over ``delta``, summed: (n, heads)."""
-    directions = directions.contiguous()
-    sums = directions.new_empty(directions.shape[:2])
-    _call(
-        "similarity_sum",
-        directions.dtype,
-        *directions.shape,
-        float(delta),
-        offsets,
-        indices,
-        directions,
-        sums,
-    )
-    return sums
+def _message_sizes(wx: Tensor, e_share: Tensor) -> list[int]:
+    """Return how many numbers are kept for the gradient, and how many each direction needs for itself."""
+    sizes = (ctypes.c_int64 * 3)()
+    _loaded().dahgnn_message_sizes(*map(ctypes.c_int64, (len(wx), *e_share.shape, wx.shape[2])), sizes)
+    return list(sizes)
 
 
-def supports_product(matrix: Tensor, columns: int) -> bool:
-    """Tell whether `product` beats torch's: for single precision and four heads of eight units."""
-    return supports(matrix) and matrix.dtype == torch.float32 and columns == 32 and matrix.shape[1] > 0
-
-
-def product(matrix: Tensor, weight: Tensor) -> Tensor:
-    """Return the product of a contiguous matrix (n, d) with a weight (d, 32)."""
-    weight = weight.contiguous()
-    result = weight.new_empty(len(matrix), weight.shape[1])
-    _call("product", matrix.dtype, *matrix.shape, matrix, weight, result)
-    return result
-
-
-def head_products(values: Tensor, vectors: Tensor) -> Tensor:
-    """Multiply rows (n, heads, units) with vectors (v, heads, units) of their heads: (v, n, heads)."""
-    values, vectors = values.contiguous(), vectors.contiguous()
-    products = values.new_empty(len(vectors), *values.shape[:2])
-    _call("head_products", values.dtype, *values.shape, len(vectors), values, vectors, products)
-    return products
-
-
-def head_products_backward(gradient: Tensor, values: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of values and of vectors."""
-    gradient, values, vectors = gradient.contiguous(), values.contiguous(), vectors.contiguous()
-    value_gradient, vector_gradient = torch.empty_like(values), torch.empty_like(vectors)
-    _call(
-        "head_products_backward", values.dtype, *values.shape, len(vectors),
-        gradient, values, vectors, value_gradient, vector_gradient,
-    )  # fmt: skip
-    return value_gradient, vector_gradient
+def _contiguous(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()

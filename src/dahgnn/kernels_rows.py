@@ -1,266 +1,395 @@
-"""Launch the GPU kernels that work row by row, in Triton: sums, products and scalings.
+"""Launch the GPU kernels for sums over segments and for products with small matrices, in Triton.
 
-Each replaces a handful of small launches by one or two; at ten thousand nodes an epoch is made of launches.
-Nothing waits for the host and every number is written once, so that a CUDA graph can hold them and results
-repeat bit for bit.
+Each is one launch, or two where sums over all rows end in a second; at ten thousand nodes an epoch is made of
+launches.
 """
 
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from dahgnn.kernels_gpu import jit, power_of_two
+from dahgnn.kernels_triton import (
+    AT_ONCE,
+    begin,
+    block_of_segments,
+    column_sums,
+    divide,
+    gather_rows,
+    jit,
+    launch,
+    length_of,
+    load_members,
+    power_of_two,
+    present_members,
+    store_rows,
+)
+from dahgnn.segments import Segments
 
 with contextlib.suppress(ImportError):
     import triton.language as tl
 
-# Rows of a block in which extremes and sums over all rows are taken first.
-_ROWS = 256
-# At the most so many blocks, so that what they found is one tile of the second step.
-_BLOCKS = 1024
+# Outputs of a group from which on a product is a library's.
+_LARGE = 128
+# Rows and inputs of a group that a program multiplies at a time, and the numbers where there is one output.
+_ROWS, _INNER, _NUMBERS = 64, 64, 1024
+# Of products: full single precision; tensor cores would round to eleven bits.
+_PRECISION = "ieee"
+# Programs for each group, at the most, that leave sums over their rows.
+_PROGRAMS = 256
 
 
-def _rows_of_a_block(rows: int) -> int:
-    return max(_ROWS, power_of_two(-(-rows // _BLOCKS)))
+@jit
+def _sum_rows(
+    first: tl.tensor,
+    targets: tl.tensor,
+    offsets: tl.tensor,
+    indices: tl.tensor,
+    values: tl.tensor,
+    source_scale: tl.tensor,
+    target_scale: tl.tensor,
+    sums: tl.tensor,
+    layout: tl.constexpr,
+    block_rows: tl.constexpr,
+    block_members: tl.constexpr,
+    longest: tl.constexpr,
+) -> tl.tensor:
+    """Sum the members of a block of targets; return the length of the longest segment."""
+    rows, mine, segments, lengths, length = block_of_segments(
+        offsets, indices, first, targets, block_rows, longest
+    )
+    members = load_members(segments, lengths, 0, block_members)
+    total = tl.full([block_rows, layout[2], layout[3]], 0.0, sums.dtype.element_ty)
+    for start in range(0, tl.minimum(length, longest), block_members):
+        present = present_members(lengths, start, block_members)
+        tile = gather_rows(values, members, layout)
+        if source_scale is not None:
+            tile *= tl.load(source_scale + members)[:, :, None, None]
+        members = load_members(segments, lengths, start + block_members, block_members)
+        total += tl.sum(tl.where(present[:, :, None, None], tile, 0.0), 0)
+    if target_scale is not None:
+        total *= tl.load(target_scale + rows)[:, None, None]
+    store_rows(sums, total, rows, mine, layout)
+    return length
 
 
 @jit
 def _gather_sum_kernel(
-    values: tl.tensor,
-    indices: tl.tensor,
     offsets: tl.tensor,
+    indices: tl.tensor,
+    values: tl.tensor,
+    source_scale: tl.tensor,
+    target_scale: tl.tensor,
     sums: tl.tensor,
-    width: tl.constexpr,
-    block_width: tl.constexpr,
+    targets: tl.tensor,
+    count: tl.tensor,
+    layout: tl.constexpr,
+    block_rows: tl.constexpr,
     block_members: tl.constexpr,
+    longest: tl.constexpr,
+    overlap: tl.constexpr,
 ) -> None:
-    row = tl.program_id(0).to(tl.int64)
-    columns = tl.program_id(1) * block_width + tl.arange(0, block_width)
-    inside = columns < width
-    stop = tl.load(offsets + row + 1)
-    total = tl.zeros([block_width], dtype=sums.dtype.element_ty)
-    for start in range(tl.load(offsets + row), stop, block_members):
-        places = start + tl.arange(0, block_members)
-        member = tl.load(indices + places, mask=places < stop, other=0)
-        cells = member[:, None] * width + columns[None, :]
-        tile = tl.load(values + cells, mask=(places < stop)[:, None] & inside[None, :], other=0.0)
-        total += tl.sum(tile, 0)
-    tl.store(sums + row * width + columns, total, mask=inside)
+    begin(overlap)
+    for block in range(tl.program_id(0).to(tl.int64), count, tl.num_programs(0)):
+        first = block * block_rows
+        length = _sum_rows(
+            first, targets, offsets, indices, values, source_scale, target_scale, sums,
+            layout, block_rows, block_members, longest,
+        )  # fmt: skip
+        if block_rows > 1 and length > longest:
+            for row in range(first, tl.minimum(first + block_rows, targets)):
+                if length_of(offsets, row) > longest:
+                    _sum_rows(
+                        row, targets, offsets, indices, values, source_scale, target_scale, sums,
+                        layout, 1, block_members * block_rows, 2147483647,
+                    )  # fmt: skip
 
 
-def gather_sum(values: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
-    """Sum the rows that each segment names: (sources, width) → (segments, width)."""
+def gather_sum(
+    values: Tensor, forward: Segments, source_scale: Tensor | None, target_scale: Tensor | None
+) -> Tensor:
+    """Sum the rows that each segment names, with factors before and after.
+
+    Parameters
+    ----------
+    values : Tensor, (sources, width)
+        What is summed.
+    forward : Segments
+        The sources of each target.
+    source_scale, target_scale : Tensor, (sources,), (targets,), or None
+        Factors.
+
+    Returns
+    -------
+    Tensor, (targets, width)
+    """
     values, width = values.contiguous(), values.shape[1]
-    sums = values.new_empty(len(offsets) - 1, width)
-    block = min(power_of_two(width), 64)
-    with torch.cuda.device_of(values):
-        _gather_sum_kernel[(len(sums), -(-width // block))](
-            values, indices, offsets, sums, width, block, 16, num_warps=1
-        )
+    source_scale, target_scale = (
+        None if scale is None else scale.contiguous() for scale in (source_scale, target_scale)
+    )
+    sums = values.new_empty(len(forward), width)
+    # Each column is a head of its own, of one unit.
+    blocks = divide(len(forward), len(forward.indices), values.unsqueeze(-1), 2 * AT_ONCE)
+    launch(
+        _gather_sum_kernel, blocks.grid, forward.offsets, forward.indices, values, source_scale, target_scale,
+        sums, len(forward), blocks.count, **blocks.sizes, warps=blocks.warps,
+    )  # fmt: skip
     return sums
 
 
 @jit
-def _unit_kernel(
-    values: tl.tensor,
-    result: tl.tensor,
-    rows: int,
-    units: tl.constexpr,
+def _load_group(
+    rows: tl.tensor,
+    first: tl.tensor,
+    count: tl.tensor,
+    strides: tl.tensor,
+    start: tl.tensor,
+    inner: tl.constexpr,
     block_rows: tl.constexpr,
-    block_units: tl.constexpr,
-) -> None:
-    row = tl.program_id(0).to(tl.int64) * block_rows + tl.arange(0, block_rows)
-    unit = tl.arange(0, block_units)
-    cells = row[:, None] * units + unit[None, :]
-    inside = (row < rows)[:, None] & (unit < units)[None, :]
-    tile = tl.load(values + cells, mask=inside, other=0.0)
-    largest = tl.max(tl.abs(tile), 1)
-    tile = tile / tl.where(largest == 0, 1.0, largest)[:, None]
-    length = tl.sqrt(tl.sum(tile * tile, 1))
-    tl.store(result + cells, tile / tl.where(length == 0, 1.0, length)[:, None], mask=inside)
-
-
-def unit_rows(values: Tensor) -> Tensor:
-    """Scale each head's row to length one; zero rows stay zero: (n, heads, units) → same."""
-    values = values.contiguous()
-    result = torch.empty_like(values)
-    rows, units = values.shape[0] * values.shape[1], values.shape[2]
-    with torch.cuda.device_of(values):
-        _unit_kernel[(-(-rows // 64),)](values, result, rows, units, 64, power_of_two(units), num_warps=2)
-    return result
+    block_inner: tl.constexpr,
+) -> tl.tensor:
+    """Return some columns of this program's group of some rows, (rows, inner), zeros beyond the last."""
+    row = (first + tl.arange(0, block_rows)).to(tl.int64)
+    column = start + tl.arange(0, block_inner)
+    places = row[:, None] * strides[0] + tl.program_id(1) * strides[1] + column[None, :] * strides[2]
+    return tl.load(rows + places, mask=(row < count)[:, None] & (column < inner)[None, :], other=0.0)
 
 
 @jit
-def _products_kernel(
-    values: tl.tensor,
-    vectors: tl.tensor,
+def _load_matrix(
+    weights: tl.tensor,
+    strides: tl.tensor,
+    start: tl.tensor,
+    inner: tl.constexpr,
+    outer: tl.constexpr,
+    block_inner: tl.constexpr,
+    block_outer: tl.constexpr,
+) -> tl.tensor:
+    """Return some rows of this program's group's matrix, (inner, outer), zeros beyond the last."""
+    row = start + tl.arange(0, block_inner)
+    column = tl.arange(0, block_outer)
+    places = tl.program_id(1) * strides[0] + row[:, None] * strides[1] + column[None, :] * strides[2]
+    return tl.load(weights + places, mask=(row < inner)[:, None] & (column < outer)[None, :], other=0.0)
+
+
+@jit
+def _product_kernel(
+    rows: tl.tensor,
+    weights: tl.tensor,
     products: tl.tensor,
-    rows: int,
-    count: tl.constexpr,
-    heads: tl.constexpr,
-    units: tl.constexpr,
+    count: tl.tensor,
+    row_strides: tl.tensor,
+    weight_strides: tl.tensor,
+    inner: tl.constexpr,
+    outer: tl.constexpr,
     block_rows: tl.constexpr,
-    block_units: tl.constexpr,
+    block_inner: tl.constexpr,
+    block_outer: tl.constexpr,
+    precision: tl.constexpr,
+    overlap: tl.constexpr,
 ) -> None:
-    row = tl.program_id(0).to(tl.int64) * block_rows + tl.arange(0, block_rows)  # of (n, heads), flat
-    unit = tl.arange(0, block_units)
-    inside = (row < rows)[:, None] & (unit < units)[None, :]
-    tile = tl.load(values + row[:, None] * units + unit[None, :], mask=inside, other=0.0)
-    for which in tl.static_range(count):
-        places = (which * heads + row % heads)[:, None] * units + unit[None, :]
-        vector = tl.load(vectors + places, mask=inside, other=0.0)
-        tl.store(products + which * rows + row, tl.sum(tile * vector, 1), mask=row < rows)
+    """Multiply a block of rows of one group with the group's matrix."""
+    begin(overlap)
+    first = tl.program_id(0) * block_rows
+    total = tl.full([block_rows, block_outer], 0.0, products.dtype.element_ty)
+    for start in tl.static_range(0, inner, block_inner):
+        tile = _load_group(rows, first, count, row_strides, start, inner, block_rows, block_inner)
+        matrix = _load_matrix(weights, weight_strides, start, inner, outer, block_inner, block_outer)
+        total = tl.dot(tile, matrix, total, input_precision=precision, out_dtype=total.dtype)
+    row = (first + tl.arange(0, block_rows)).to(tl.int64)
+    column = tl.arange(0, block_outer)
+    places = (row * tl.num_programs(1) + tl.program_id(1))[:, None] * outer + column[None, :]
+    tl.store(products + places, total, mask=(row < count)[:, None] & (column < outer)[None, :])
 
 
 @jit
-def _products_backward_kernel(
+def _product_backward_kernel(
     gradient: tl.tensor,
-    values: tl.tensor,
-    vectors: tl.tensor,
-    value_gradient: tl.tensor,
+    rows: tl.tensor,
+    weights: tl.tensor,
+    rows_gradient: tl.tensor,
     partial: tl.tensor,
-    nodes: int,
-    count: tl.constexpr,
-    heads: tl.constexpr,
-    units: tl.constexpr,
-    program_rows: tl.constexpr,
+    count: tl.tensor,
+    blocks: tl.tensor,
+    gradient_strides: tl.tensor,
+    row_strides: tl.tensor,
+    weight_strides: tl.tensor,
+    inner: tl.constexpr,
+    outer: tl.constexpr,
     block_rows: tl.constexpr,
-    block_units: tl.constexpr,
+    block_inner: tl.constexpr,
+    block_outer: tl.constexpr,
+    precision: tl.constexpr,
+    overlap: tl.constexpr,
 ) -> None:
-    block, head = tl.program_id(0), tl.program_id(1)
-    unit = tl.arange(0, block_units)
-    for which in tl.static_range(count):
-        sums = tl.zeros([block_units], dtype=partial.dtype.element_ty)
-        for start in range(0, program_rows, block_rows):
-            node = block.to(tl.int64) * program_rows + start + tl.arange(0, block_rows)
-            present = node < nodes
-            inside = present[:, None] & (unit < units)[None, :]
-            cells = (node * heads + head)[:, None] * units + unit[None, :]
-            tile = tl.load(values + cells, mask=inside, other=0.0)
-            g = tl.load(gradient + (which * nodes + node) * heads + head, mask=present, other=0.0)
-            sums += tl.sum(g[:, None] * tile, 0)
-            if which == 0:
-                back = tl.zeros([block_rows, block_units], dtype=partial.dtype.element_ty)
-                for other in tl.static_range(count):
-                    places = (other * heads + head) * units + unit
-                    vector = tl.load(vectors + places, mask=unit < units, other=0.0)
-                    h = tl.load(gradient + (other * nodes + node) * heads + head, mask=present, other=0.0)
-                    back += h[:, None] * vector[None, :]
-                tl.store(value_gradient + cells, back, mask=inside)
-        places = ((block * count + which) * heads + head) * units + unit
-        tl.store(partial + places, sums, mask=unit < units)
+    """Multiply the gradient of one group with its matrix, and sum the matrix's gradient over some rows."""
+    begin(overlap)
+    start = tl.program_id(2) * block_inner
+    column = start + tl.arange(0, block_inner)
+    matrix = _load_matrix(weights, weight_strides, start, inner, outer, block_inner, block_outer)
+    total = tl.full([block_inner, block_outer], 0.0, partial.dtype.element_ty)
+    for block in range(tl.program_id(0).to(tl.int64), blocks, tl.num_programs(0)):
+        first = block * block_rows
+        given = _load_group(gradient, first, count, gradient_strides, 0, outer, block_rows, block_outer)
+        tile = _load_group(rows, first, count, row_strides, start, inner, block_rows, block_inner)
+        back = tl.dot(given, tl.trans(matrix), input_precision=precision, out_dtype=total.dtype)
+        row = (first + tl.arange(0, block_rows)).to(tl.int64)
+        places = (row * tl.num_programs(1) + tl.program_id(1))[:, None] * inner + column[None, :]
+        tl.store(rows_gradient + places, back, mask=(row < count)[:, None] & (column < inner)[None, :])
+        total = tl.dot(tl.trans(tile), given, total, input_precision=precision, out_dtype=total.dtype)
+    output = tl.arange(0, block_outer)
+    group = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
+    places = (group * inner + column)[:, None] * outer + output[None, :]
+    tl.store(partial + places, total, mask=(column < inner)[:, None] & (output < outer)[None, :])
 
 
-def head_products(values: Tensor, vectors: Tensor) -> Tensor:
-    """Multiply rows (n, heads, units) with vectors (v, heads, units) of their heads: (v, n, heads)."""
-    values, vectors = values.contiguous(), vectors.contiguous()
-    nodes, heads, units = values.shape
-    products = values.new_empty(len(vectors), nodes, heads)
-    with torch.cuda.device_of(values):
-        _products_kernel[(-(-nodes * heads // 64),)](
-            values,
-            vectors,
-            products,
-            nodes * heads,
-            len(vectors),
-            heads,
-            units,
-            64,
-            power_of_two(units),
-            num_warps=2,
-        )
+@jit
+def _thin_kernel(
+    rows: tl.tensor,
+    weights: tl.tensor,
+    products: tl.tensor,
+    count: tl.tensor,
+    row_strides: tl.tensor,
+    weight_strides: tl.tensor,
+    groups: tl.constexpr,
+    inner: tl.constexpr,
+    block_rows: tl.constexpr,
+    block_groups: tl.constexpr,
+    block_inner: tl.constexpr,
+    overlap: tl.constexpr,
+) -> None:
+    """Multiply rows of some groups with the one column of their group; groups and inputs are one axis."""
+    begin(overlap)
+    row = tl.program_id(0).to(tl.int64) * block_rows + tl.arange(0, block_rows)
+    cell = tl.arange(0, block_groups * block_inner)
+    group = tl.program_id(1) * block_groups + cell // block_inner
+    total = tl.full([block_rows, block_groups * block_inner], 0.0, products.dtype.element_ty)
+    for start in tl.static_range(0, inner, block_inner):
+        column = start + cell % block_inner
+        inside = (group < groups) & (column < inner)
+        places = weights + group * weight_strides[0] + column * weight_strides[1]
+        vector = tl.load(places, mask=inside, other=0.0)
+        places = row[:, None] * row_strides[0] + (group * row_strides[1] + column * row_strides[2])[None, :]
+        total += tl.load(rows + places, mask=(row < count)[:, None] & inside[None, :], other=0.0) * vector[None, :]
+    total = tl.sum(tl.reshape(total, [block_rows, block_groups, block_inner]), 2)
+    group = tl.program_id(1) * block_groups + tl.arange(0, block_groups)
+    places = row[:, None] * groups + group[None, :]
+    tl.store(products + places, total, mask=(row < count)[:, None] & (group < groups)[None, :])
+
+
+@jit
+def _thin_backward_kernel(
+    gradient: tl.tensor,
+    rows: tl.tensor,
+    weights: tl.tensor,
+    rows_gradient: tl.tensor,
+    partial: tl.tensor,
+    count: tl.tensor,
+    blocks: tl.tensor,
+    gradient_strides: tl.tensor,
+    row_strides: tl.tensor,
+    weight_strides: tl.tensor,
+    groups: tl.constexpr,
+    inner: tl.constexpr,
+    block_rows: tl.constexpr,
+    block_groups: tl.constexpr,
+    block_inner: tl.constexpr,
+    overlap: tl.constexpr,
+) -> None:
+    """The same backward, for some groups and inputs, which are one axis."""
+    begin(overlap)
+    cell = tl.arange(0, block_groups * block_inner)
+    group = tl.program_id(1) * block_groups + cell // block_inner
+    column = tl.program_id(2) * block_inner + cell % block_inner
+    inside = (group < groups) & (column < inner)
+    vector = tl.load(weights + group * weight_strides[0] + column * weight_strides[1], mask=inside, other=0.0)
+    total = tl.full([block_rows, block_groups * block_inner], 0.0, partial.dtype.element_ty)
+    for block in range(tl.program_id(0).to(tl.int64), blocks, tl.num_programs(0)):
+        row = block * block_rows + tl.arange(0, block_rows)
+        present = (row < count)[:, None] & inside[None, :]
+        places = row[:, None] * gradient_strides[0] + (group * gradient_strides[1])[None, :]
+        given = tl.load(gradient + places, mask=present, other=0.0)
+        places = row[:, None] * row_strides[0] + (group * row_strides[1] + column * row_strides[2])[None, :]
+        total += given * tl.load(rows + places, mask=present, other=0.0)
+        places = row[:, None] * (groups * inner) + (group * inner + column)[None, :]
+        tl.store(rows_gradient + places, given * vector[None, :], mask=present)
+    places = tl.program_id(0) * (groups * inner) + group * inner + column
+    tl.store(partial + places, tl.sum(total, 0), mask=inside)
+
+
+def grouped_product(rows: Tensor, weights: Tensor) -> Tensor:
+    """Multiply each group's part of a row with the group's own matrix.
+
+    Parameters
+    ----------
+    rows : Tensor, (n, groups, inner)
+        Rows of all groups.
+    weights : Tensor, (groups, inner, outer)
+        Their matrices.
+
+    Returns
+    -------
+    Tensor, (n, groups, outer)
+    """
+    count, (groups, inner, outer) = len(rows), weights.shape
+    if outer > _LARGE:
+        return torch.einsum("ngi,gio->ngo", rows, weights)
+    products = rows.new_empty(count, groups, outer)
+    grid, sizes = _thin(groups, inner) if outer == 1 else _matrix(groups, inner, outer)
+    launch(
+        _thin_kernel if outer == 1 else _product_kernel, (-(-count // sizes["block_rows"]), grid[0]),
+        rows, weights, products, count, rows.stride(), weights.stride(), **sizes, warps=4,
+    )  # fmt: skip
     return products
 
 
-def head_products_backward(gradient: Tensor, values: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of values and of vectors."""
-    gradient, values, vectors = gradient.contiguous(), values.contiguous(), vectors.contiguous()
-    nodes, heads, units = values.shape
-    count, program_rows = len(vectors), _rows_of_a_block(nodes)
-    blocks = -(-nodes // program_rows)
-    value_gradient = torch.empty_like(values)
-    partial = values.new_empty(blocks, count, heads, units)
-    with torch.cuda.device_of(values):
-        _products_backward_kernel[(blocks, heads)](
-            gradient, values, vectors, value_gradient, partial, nodes, count, heads, units,
-            program_rows, 64, power_of_two(units), num_warps=2,
-        )  # fmt: skip
-    return value_gradient, partial.sum(0)
+def grouped_product_backward(gradient: Tensor, rows: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of `grouped_product`: of rows (n, groups, inner), of weights (groups, inner, outer)."""
+    count, (groups, inner, outer) = len(rows), weights.shape
+    if outer > _LARGE:
+        rows_gradient = torch.einsum("ngo,gio->ngi", gradient, weights)
+        return rows_gradient, torch.einsum("ngi,ngo->gio", rows, gradient)
+    rows_gradient = rows.new_empty(rows.shape)
+    grid, sizes = _thin(groups, inner) if outer == 1 else _matrix(groups, inner, outer)
+    blocks = -(-count // sizes["block_rows"])
+    programs = -(-blocks // -(-blocks // _PROGRAMS))
+    partial = rows.new_empty(programs, groups * inner * outer)
+    launch(
+        _thin_backward_kernel if outer == 1 else _product_backward_kernel, (programs, *grid),
+        gradient, rows, weights, rows_gradient, partial, count, blocks,
+        gradient.stride(), rows.stride(), weights.stride(), **sizes, warps=4,
+    )  # fmt: skip
+    sums = rows.new_empty(1, groups * inner * outer)
+    column_sums(partial, sums, programs)
+    return rows_gradient, sums.view(groups, inner, outer)
 
 
-@jit
-def _extremes_kernel(
-    density: tl.tensor,
-    lows: tl.tensor,
-    highs: tl.tensor,
-    rows: int,
-    heads: tl.constexpr,
-    block_rows: tl.constexpr,
-    block_heads: tl.constexpr,
-) -> None:
-    row = tl.program_id(0).to(tl.int64) * block_rows + tl.arange(0, block_rows)
-    head = tl.arange(0, block_heads)
-    inside = (row < rows)[:, None] & (head < heads)[None, :]
-    cells = row[:, None] * heads + head[None, :]
-    tl.store(
-        lows + tl.program_id(0) * heads + head,
-        tl.min(tl.load(density + cells, mask=inside, other=float("inf")), 0),
-        mask=head < heads,
-    )
-    tl.store(
-        highs + tl.program_id(0) * heads + head,
-        tl.max(tl.load(density + cells, mask=inside, other=float("-inf")), 0),
-        mask=head < heads,
-    )
+def _thin(groups: int, inner: int) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Divide products with one column: programs for groups and inputs, and the sizes of their blocks."""
+    block_inner = min(power_of_two(inner), _INNER)
+    block_groups = min(power_of_two(groups), _INNER // block_inner)
+    sizes = {
+        "groups": groups,
+        "inner": inner,
+        "block_rows": _NUMBERS // (block_groups * block_inner),
+        "block_groups": block_groups,
+        "block_inner": block_inner,
+    }
+    return (-(-groups // block_groups), -(-inner // block_inner)), sizes
 
 
-@jit
-def _scale_kernel(
-    density: tl.tensor,
-    lows: tl.tensor,
-    highs: tl.tensor,
-    peak: tl.tensor,
-    scaled: tl.tensor,
-    rows: int,
-    blocks: int,
-    tolerance: tl.constexpr,
-    heads: tl.constexpr,
-    block_rows: tl.constexpr,
-    block_heads: tl.constexpr,
-    block_blocks: tl.constexpr,
-) -> None:
-    head = tl.arange(0, block_heads)
-    block = tl.arange(0, block_blocks)
-    found = (block < blocks)[:, None] & (head < heads)[None, :]
-    places = block[:, None] * heads + head[None, :]
-    low = tl.min(tl.load(lows + places, mask=found, other=float("inf")), 0)
-    high = tl.max(tl.load(highs + places, mask=found, other=float("-inf")), 0)
-    span = high - low
-    equal = span <= tolerance * tl.maximum(tl.abs(high), 1.0)
-    most = tl.maximum(tl.load(peak + head, mask=head < heads, other=0.0), 0.0)
-    row = tl.program_id(0).to(tl.int64) * block_rows + tl.arange(0, block_rows)
-    inside = (row < rows)[:, None] & (head < heads)[None, :]
-    cells = row[:, None] * heads + head[None, :]
-    tile = tl.load(density + cells, mask=inside, other=0.0)
-    result = (tile - low[None, :]) / tl.where(equal, 1.0, span)[None, :] * most[None, :]
-    tl.store(scaled + cells, tl.where(equal[None, :], 0.0, result), mask=inside)
-
-
-def scale_density(density: Tensor, peak: Tensor, tolerance: float) -> Tensor:
-    """Scale densities (s, heads) to [0, peak] for each head; zero where they are equal."""
-    density, peak = density.contiguous(), peak.contiguous()
-    rows, heads = density.shape
-    block_rows, block_heads = _rows_of_a_block(rows), power_of_two(heads)
-    blocks = -(-rows // block_rows)
-    lows, highs = density.new_empty(blocks, heads), density.new_empty(blocks, heads)
-    scaled = torch.empty_like(density)
-    with torch.cuda.device_of(density):
-        _extremes_kernel[(blocks,)](density, lows, highs, rows, heads, block_rows, block_heads)
-        _scale_kernel[(-(-rows // _ROWS),)](
-            density, lows, highs, peak, scaled, rows, blocks, tolerance, heads, _ROWS, block_heads,
-            power_of_two(blocks),
-        )  # fmt: skip
-    return scaled
+def _matrix(groups: int, inner: int, outer: int) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Divide products with a matrix likewise; no block is less than Triton's 16."""
+    block_inner = min(max(power_of_two(inner), 16), _INNER)
+    sizes = {
+        "inner": inner,
+        "outer": outer,
+        "block_rows": _ROWS,
+        "block_inner": block_inner,
+        "block_outer": max(power_of_two(outer), 16),
+        "precision": _PRECISION,
+    }
+    return (groups, -(-inner // block_inner)), sizes

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from dahgnn.attention import Vectors, pass_messages
 from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_flag
 from dahgnn.config import CONVOLUTIONS, ModelConfig, check_density
-from dahgnn.density import hyperedge_density, node_density, scale_density
 from dahgnn.hypergraph import Hypergraph
-from dahgnn.ops import Incidence, attend, gather_sum, head_products, highest_score
+from dahgnn.ops import gather_sum, grouped_product
 
 
 class HypergraphConvolution(nn.Module):
@@ -68,31 +69,62 @@ class HypergraphConvolution(nn.Module):
 
     def forward(self, x: Tensor, hypergraph: Hypergraph) -> tuple[Tensor, Tensor]:
         """Return nodes (n, out_features) and hyperedges (m, out_features) for x (n, in_features)."""
+        self.check(x, hypergraph)
+        hyperedges = self.to_hyperedges(x @ self.weight, hypergraph)
+        nodes = self.to_nodes(hyperedges, hypergraph)
+        return (hyperedges, nodes) if self.convolution == "printed" else (nodes, hyperedges)
+
+    def check(self, x: Tensor, hypergraph: Hypergraph) -> None:
+        """Refuse what `forward` cannot take."""
         _check_rows("x", x, hypergraph.n_nodes, self)
         if self.convolution == "printed" and hypergraph.n_nodes != hypergraph.n_hyperedges:
             raise ValueError(
                 "The 'convolution' parameter of HypergraphConvolution must be 'typed' unless there are as "
                 f"many hyperedges as nodes. Got 'printed' with {hypergraph!r}."
             )
-        hyperedges = self.to_hyperedges(x @ self.weight, hypergraph)
-        nodes = self.to_nodes(hyperedges, hypergraph)
-        return (hyperedges, nodes) if self.convolution == "printed" else (nodes, hyperedges)
 
     def to_hyperedges(self, x: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Propagate rows by D_e^(-1/2) Hᵀ D_v^(-1/2), the first product: (n, …) → (m, …)."""
-        scaled = _inverse_root(hypergraph.node_degrees, x) * x
-        return _inverse_root(hypergraph.hyperedge_degrees, x) * gather_sum(scaled, hypergraph.to_hyperedges)
+        node, hyperedge, _ = hypergraph.degree_scales(x.dtype)
+        return gather_sum(x, hypergraph.to_hyperedges, node, hyperedge)
 
     def to_nodes(self, e: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Propagate rows by D_v^(-1/2) H W_e D_e^(-1/2), the second product: (m, …) → (n, …)."""
-        scale = _inverse_root(hypergraph.hyperedge_degrees, e)
-        if hypergraph.weights is not None:
-            scale = scale * hypergraph.weights.to(e.dtype).unsqueeze(1)
-        return _inverse_root(hypergraph.node_degrees, e) * gather_sum(scale * e, hypergraph.to_nodes)
+        node, _, hyperedge = hypergraph.degree_scales(e.dtype)
+        return gather_sum(e, hypergraph.to_nodes, hyperedge, node)
 
     def extra_repr(self) -> str:
         """Describe the layer for print."""
         return f"{self.in_features}, {self.out_features}, convolution={self.convolution!r}"
+
+
+class AttentionWeights(NamedTuple):
+    """Weights of r attention layers of one kind.
+
+    Attributes
+    ----------
+    weight : Tensor, (r, heads, in_features, out_features)
+        W.
+    node, hyperedge : Tensor, (r, heads, 2 · out_features)
+        α_X and α_E.
+    """
+
+    weight: Tensor
+    node: Tensor
+    hyperedge: Tensor
+
+    def node_halves(self) -> tuple[Tensor, Tensor]:
+        """Return the halves of α_X, for Wx and We: two times (r, heads, out_features)."""
+        return _halves(self.node)
+
+    def hyperedge_halves(self) -> tuple[Tensor, Tensor]:
+        """Return the halves of α_E, for Ẽ and Wx: two times (r, heads, out_features)."""
+        return _halves(self.hyperedge)
+
+
+def _halves(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    first, second = vectors.unflatten(2, (2, -1)).unbind(2)  # its gradient is one copy, that of slices five
+    return first, second
 
 
 class DensityAwareAttention(nn.Module):
@@ -187,71 +219,72 @@ class DensityAwareAttention(nn.Module):
         """
         _check_rows("x", x, hypergraph.n_nodes, self)
         _check_rows("e", e, hypergraph.n_hyperedges, self)
-        wx = (x @ self.weight.transpose(0, 1).flatten(1)).view(-1, self.heads, self.out_features)
-        # We is needed for its product with α_X alone, so W α_X comes first: one column a head.
-        e_share = e @ torch.einsum("hio,ho->ih", self.weight, self.attention_node[:, self.out_features :])
-        nodes, hyperedges = self.attend(wx, e_share, hypergraph)
-        return nodes.flatten(1), hyperedges.flatten(1)
+        weights = AttentionWeights(
+            *(each.unsqueeze(0) for each in (self.weight, self.attention_node, self.attention_hyperedge))
+        )
+        nodes, hyperedges = self.apply_to_runs(weights, x.unsqueeze(1), e.unsqueeze(1), hypergraph)
+        return nodes.squeeze(1), hyperedges.squeeze(1)
 
-    def attend(self, wx: Tensor, e_share: Tensor, hypergraph: Hypergraph) -> tuple[Tensor, Tensor]:
-        """Pass messages there and back, the projections being done.
+    def apply_to_runs(
+        self, weights: AttentionWeights, x: Tensor, e: Tensor, hypergraph: Hypergraph
+    ) -> tuple[Tensor, Tensor]:
+        """Compute what layers of this kind with other weights give, side by side.
 
         Parameters
         ----------
-        wx : Tensor, (n, heads, out_features)
+        weights : AttentionWeights
+            Of r layers.
+        x, e : Tensor, (n, r, in_features), (m, r, in_features)
+            What `forward` takes, for each layer.
+        hypergraph : Hypergraph
+            Of n nodes and m hyperedges.
+
+        Returns
+        -------
+        nodes, hyperedges : Tensor, (n, r, heads · out_features), (m, r, heads · out_features)
+        """
+        wx = grouped_product(x, weights.weight.transpose(1, 2).flatten(2))
+        # We is needed for its product with α_X alone, so W α_X comes first: one column a head.
+        to_hyperedge = weights.node_halves()[1].unsqueeze(-1)
+        e_share = grouped_product(e, (weights.weight @ to_hyperedge).squeeze(-1).transpose(1, 2))
+        return self.attend(weights, wx.view(len(x), -1, self.out_features), e_share.flatten(1), hypergraph)
+
+    def attend(
+        self, weights: AttentionWeights, wx: Tensor, e_share: Tensor, hypergraph: Hypergraph
+    ) -> tuple[Tensor, Tensor]:
+        """Pass the messages of r layers there and back, the projections being done.
+
+        Parameters
+        ----------
+        weights : AttentionWeights
+            Of r layers.
+        wx : Tensor, (n, r · heads, out_features)
             WX.
-        e_share : Tensor, (m, heads)
+        e_share : Tensor, (m, r · heads)
             Products of We with the second half of α_X.
         hypergraph : Hypergraph
             Of n nodes and m hyperedges.
 
         Returns
         -------
-        nodes, hyperedges : Tensor, (n, heads, out_features), (m, heads, out_features)
+        nodes, hyperedges : Tensor, (n, r, heads · out_features), (m, r, heads · out_features)
             X̃ and Ẽ.
         """
-        from_hyperedge, to_node = self.attention_hyperedge.split(self.out_features, 1)
-        from_node = self.attention_node[:, : self.out_features]
-        density = self._node_density(wx, hypergraph)
-        x_share, node_share = head_products(wx, torch.stack([from_node, to_node]))
-        hyperedges = self._aggregate(wx, x_share, e_share, density, hypergraph.to_hyperedges, activation=True)
-        (hyperedge_share,) = head_products(hyperedges, from_hyperedge.unsqueeze(0))
-        density = None if density is None else hyperedge_density(density, hypergraph)
-        nodes = self._aggregate(
-            hyperedges,
-            hyperedge_share,
-            node_share,
-            density,
-            hypergraph.to_nodes,
+        from_node, _ = weights.node_halves()
+        from_hyperedge, to_node = weights.hyperedge_halves()
+        vectors = Vectors(*(each.flatten(0, 1) for each in (from_node, to_node, from_hyperedge)))
+        both = pass_messages(
+            wx,
+            e_share,
+            vectors,
+            hypergraph,
+            delta=self.delta if self.density else None,
+            neighbourhood=self.neighbourhood,
+            density_gradient=self.density_gradient,
             activation=self.final_activation,
         )
+        nodes, hyperedges = (each.view(len(each), len(from_node), -1) for each in both)
         return nodes, hyperedges
-
-    def _node_density(self, wx: Tensor, hypergraph: Hypergraph) -> Tensor | None:
-        if not self.density:
-            return None
-        return node_density(self._constant(wx), hypergraph, self.delta, self.neighbourhood)
-
-    def _aggregate(
-        self,
-        values: Tensor,
-        source: Tensor,
-        target: Tensor,
-        density: Tensor | None,
-        incidence: Incidence,
-        *,
-        activation: bool,
-    ) -> Tensor:
-        """Sum the sources of each target by density-aware attention, (4) to (8): (targets, heads, units)."""
-        bias = None
-        if density is not None:
-            highest = highest_score(self._constant(source), self._constant(target), incidence)
-            bias = scale_density(density, highest)
-        return attend(values, source, target, bias, incidence, activation=activation)
-
-    def _constant(self, tensor: Tensor) -> Tensor:
-        """Cut the density off from the gradient, unless it is wanted."""
-        return tensor if self.density_gradient else tensor.detach()
 
     def extra_repr(self) -> str:
         """Describe the layer for print."""
@@ -266,12 +299,6 @@ def _xavier_uniform(weight: Tensor, generator: torch.Generator | None) -> None:
     bound = math.sqrt(6 / (weight.shape[-2] + weight.shape[-1]))
     with torch.no_grad():
         weight.uniform_(-bound, bound, generator=generator)
-
-
-def _inverse_root(degrees: Tensor, like: Tensor) -> Tensor:
-    """Return D^(-1/2) as a column, (·, 1); a degree of zero gives zero."""
-    root = degrees.to(like.dtype).rsqrt()
-    return root.masked_fill(degrees == 0, 0).unsqueeze(1)
 
 
 def _check_rows(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +14,17 @@ from torch import Tensor, nn
 from dahgnn.checks import check_count
 from dahgnn.config import ModelConfig
 from dahgnn.hypergraph import Hypergraph
-from dahgnn.layers import DensityAwareAttention, HypergraphConvolution
-from dahgnn.ops import FixedMatrix, head_products
+from dahgnn.layers import AttentionWeights, DensityAwareAttention, HypergraphConvolution
+from dahgnn.ops import Dropout, PropagatedFeatures, Weights, grouped_product
 
-# Columns of the features that are propagated at a time.
-_COLUMNS_AT_ONCE = 64
+_WEIGHTS = (
+    "convolution.weight",
+    *(
+        f"{layer}.{name}"
+        for layer in ("attention1", "attention2")
+        for name in ("weight", "attention_node", "attention_hyperedge")
+    ),
+)
 
 
 class DAHGNN(nn.Module):
@@ -41,9 +48,6 @@ class DAHGNN(nn.Module):
     >>> DAHGNN(in_features=7, n_classes=3)(features, hypergraph).shape
     torch.Size([50, 3])
     """
-
-    # Nothing is random in training: `training.fit` needs one pass an epoch.
-    trains_as_it_evaluates: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -102,40 +106,65 @@ class DAHGNN(nn.Module):
         """What the constructor needs to make a network of the same shape."""
         return {"in_features": self.in_features, "n_classes": self.n_classes, **asdict(self.config)}
 
-    def fold(self, features: Tensor, hypergraph: Hypergraph) -> Callable[[], Tensor]:
+    def fold(
+        self, features: Tensor, hypergraph: Hypergraph, precision: str = "float32"
+    ) -> Callable[[Weights, Dropout], tuple[Tensor, Tensor]]:
         """Return a function that computes the logits of these features again and again, as weights change.
 
         Nothing stands between the convolution and the first attention layer, so that WE = (B X₀)(Θ W):
         B X₀ is propagated once, Θ W is multiplied first, and the large product has heads · units columns
         instead of ``hidden``. The result is that of `forward`, up to rounding.
-        """
-        # Columns of zeros, such as the margins of images, reach nothing and get no gradient.
-        used = features.any(0).nonzero().squeeze(1)
-        # Some columns at a time, so that no second copy of the features is made on the way.
-        rows = features.new_empty(hypergraph.n_hyperedges, len(used))
-        for start in range(0, len(used), _COLUMNS_AT_ONCE):
-            some = slice(start, start + _COLUMNS_AT_ONCE)
-            rows[:, some] = self.convolution.to_hyperedges(features[:, used[some]], hypergraph)
-        propagated = FixedMatrix(rows)
 
-        def logits() -> Tensor:
-            first = self.attention1
-            folded = self.convolution.weight.index_select(0, used) @ first.weight.transpose(0, 1).flatten(1)
-            before = propagated @ folded
-            after = self.convolution.to_nodes(before, hypergraph)
-            wx, we = (before, after) if self.config.convolution == "printed" else (after, before)
-            shape = (-1, first.heads, first.out_features)
-            from_e = first.attention_node[:, first.out_features :]
-            (e_share,) = head_products(we.view(shape), from_e.unsqueeze(0))
-            x, e = first.attend(wx.view(shape), e_share, hypergraph)
-            result: Tensor = self.attention2(x.flatten(1), e.flatten(1), hypergraph)[0]
-            return result
+        Parameters
+        ----------
+        features : Tensor, (n, in_features)
+            One row a node.
+        hypergraph : Hypergraph
+            Of the same nodes.
+        precision : {"float32", "bfloat16"}
+            Of the large product, see `PropagatedFeatures`.
+
+        Returns
+        -------
+        callable
+            Takes the weights of r networks of this kind, stacked by name, and what drops units (nothing
+            here). Returns the logits of evaluation and of training, which are the same: (n, r, n_classes).
+        """
+        propagated = PropagatedFeatures(
+            features, lambda rows: self.convolution.to_hyperedges(rows, hypergraph), precision
+        )
+
+        def logits(weights: Weights, _: Dropout) -> tuple[Tensor, Tensor]:
+            result = self._logits(weights, propagated.__matmul__, hypergraph)
+            return result, result
 
         return logits
 
     def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Return the logits, (n, n_classes), for features (n, in_features)."""
-        x, e = self.convolution(features, hypergraph)
-        x, e = self.attention1(x, e, hypergraph)
-        logits: Tensor = self.attention2(x, e, hypergraph)[0]
-        return logits
+        self.convolution.check(features, hypergraph)
+        weights = {name: attrgetter(name)(self).unsqueeze(0) for name in _WEIGHTS}
+
+        def propagate(weight: Tensor) -> Tensor:
+            return self.convolution.to_hyperedges(features @ weight, hypergraph)
+
+        return self._logits(weights, propagate, hypergraph).squeeze(1)
+
+    def _logits(
+        self,
+        weights: Weights,
+        propagate: Callable[[Tensor], Tensor],
+        hypergraph: Hypergraph,
+    ) -> Tensor:
+        """Return the logits (n, r, n_classes); ``propagate`` multiplies B X₀ with a weight."""
+        theta, w1, a1, b1, w2, a2, b2 = (weights[name] for name in _WEIGHTS)
+        first, second = AttentionWeights(w1, a1, b1), AttentionWeights(w2, a2, b2)
+        folded = theta @ w1.transpose(1, 2).flatten(2)  # (r, d₀, heads · units)
+        before = propagate(folded.transpose(0, 1).flatten(1))
+        after = self.convolution.to_nodes(before, hypergraph)
+        wx, we = (before, after) if self.config.convolution == "printed" else (after, before)
+        to_hyperedge = first.node_halves()[1].flatten(0, 1)  # (r · heads, units)
+        shape = (-1, *to_hyperedge.shape)
+        e_share = grouped_product(we.view(shape), to_hyperedge.unsqueeze(-1)).squeeze(-1)
+        x, e = self.attention1.attend(first, wx.view(shape), e_share, hypergraph)
+        return self.attention2.apply_to_runs(second, x, e, hypergraph)[0]

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache, cached_property
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -23,16 +22,31 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import elu, embedding_bag, leaky_relu
 
-from dahgnn import kernels_cpu, kernels_gpu, kernels_rows
+from dahgnn import kernels_cpu, kernels_gpu
 from dahgnn.checks import check_choice
+from dahgnn.segments import Incidence, Segments
 
 logger = logging.getLogger(__name__)
+
+# Weights of r networks of one kind by name, each (r, …), and what drops units: values (n, r, units) and the
+# share to drop. A network that can be folded takes both.
+Weights = Mapping[str, Tensor]
+Dropout = Callable[[Tensor, float], Tensor]
 
 # Slope of the LeakyReLU of the attention; the paper names none, this is that of GAT.
 NEGATIVE_SLOPE = 0.2
 
 # Numbers that one gathered block of neighbours may hold: 64 MiB in float32.
 _BLOCK = 1 << 24
+
+# Columns of the features that are propagated at a time.
+_COLUMNS_AT_ONCE = 64
+
+# From so many columns, and so many numbers in each of their sums, a GPU takes a product in so many parts.
+_MANY_COLUMNS, _LONG_SUM, _PARTS = 128, 4096, 4
+
+# Inner dimension up to which a product is not worth a library's preparations.
+_SMALL = 64
 
 
 BACKENDS = ("auto", "reference", "kernel")
@@ -64,8 +78,8 @@ def using(backend: str) -> Iterator[None]:
         _backend.reset(token)
 
 
-def _kernels(tensor: Tensor, backend: str | None) -> ModuleType | None:
-    """Return the module with kernels for such tensors, or None for the reference."""
+def kernels_for(tensor: Tensor, backend: str | None = None) -> ModuleType | None:
+    """Return the module with kernels for such tensors, or None for the reference; see `using`."""
     chosen = _backend.get() if backend is None else backend
     check_choice("backend", chosen, BACKENDS, "ops")
     if chosen == "reference":
@@ -85,55 +99,6 @@ def _say_slow() -> None:
     logger.warning(
         "The compiled kernels are not there, so plain PyTorch computes, slower. Is there a C++ compiler?"
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Segments:
-    """Incidences grouped by what they belong to (compressed sparse rows).
-
-    Attributes
-    ----------
-    offsets : Tensor, (s + 1,)
-        Segment j holds the incidences ``offsets[j]`` up to ``offsets[j + 1]``.
-    indices : Tensor, (t,)
-        What each incidence joins its segment to.
-    """
-
-    offsets: Tensor
-    indices: Tensor
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def owners(self) -> Tensor:
-        """Return the segment of each incidence, shape (t,)."""
-        segments = torch.arange(len(self), device=self.offsets.device)
-        return segments.repeat_interleave(self.offsets.diff(), output_size=len(self.indices))
-
-    def to(self, device: torch.device | str) -> Segments:
-        """Return the same segments on another device."""
-        return Segments(self.offsets.to(device), self.indices.to(device))
-
-
-class Incidence(NamedTuple):
-    """Who sends to whom, in both orders.
-
-    Attributes
-    ----------
-    forward : Segments
-        The sources of each target.
-    backward : Segments
-        The targets of each source.
-    owners : Tensor, (t,)
-        The target of each incidence, in forward order.
-    positions : Tensor, (t,)
-        Where each incidence of the backward order stands in the forward order.
-    """
-
-    forward: Segments
-    backward: Segments
-    owners: Tensor
-    positions: Tensor
 
 
 class _Gather(Function):
@@ -171,26 +136,11 @@ class _SegmentSum(Function):
         return spread(gradient, ctx.incidence), None
 
 
-class _GatherSum(Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, forward: Segments, backward: Segments) -> Tensor:
-        ctx.segments = forward, backward
-        return _segment_sum(values, forward.indices, forward.offsets)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        forward, backward = ctx.segments
-        return cast(Tensor, _GatherSum.apply(gradient, backward, forward)), None, None
-
-
 def _segment_sum(values: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
     """Sum ``values[indices]`` over the segments; an empty segment gives zeros."""
     flat = values.reshape(len(values), math.prod(values.shape[1:]))
-    if _kernels(values, None) is kernels_gpu:
-        total = kernels_rows.gather_sum(flat, indices, offsets)
-    else:
-        # An embedding bag gathers and sums in one pass, without the gathered array in between.
-        total = embedding_bag(indices, flat, offsets, mode="sum", include_last_offset=True)
+    # An embedding bag gathers and sums in one pass, without the gathered array in between.
+    total = embedding_bag(indices, flat, offsets, mode="sum", include_last_offset=True)
     return total.reshape(len(offsets) - 1, *values.shape[1:])
 
 
@@ -209,9 +159,99 @@ def segment_sum(values: Tensor, incidence: Incidence) -> Tensor:
     return cast(Tensor, _SegmentSum.apply(values, incidence))
 
 
-def gather_sum(values: Tensor, incidence: Incidence) -> Tensor:
-    """Sum over the sources of each target: (sources, …) → (targets, …); the product with Hᵀ or H."""
-    return cast(Tensor, _GatherSum.apply(values, incidence.forward, incidence.backward))
+class _GatherSum(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        values: Tensor,
+        forward: Segments,
+        backward: Segments,
+        source_scale: Tensor | None,
+        target_scale: Tensor | None,
+        kernels: ModuleType | None,
+    ) -> Tensor:
+        ctx.swapped = backward, forward, target_scale, source_scale, kernels
+        if kernels is not None:
+            flat = values.reshape(len(values), math.prod(values.shape[1:]))
+            sums: Tensor = kernels.gather_sum(flat, forward, source_scale, target_scale)
+            return sums.view(len(forward), *values.shape[1:])
+        column = (-1,) + (1,) * (values.dim() - 1)
+        scaled = values if source_scale is None else values * source_scale.view(column)
+        total = _segment_sum(scaled, forward.indices, forward.offsets)
+        return total if target_scale is None else total * target_scale.view(column)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return cast(Tensor, _GatherSum.apply(gradient, *ctx.swapped)), None, None, None, None, None
+
+
+def gather_sum(
+    values: Tensor,
+    incidence: Incidence,
+    source_scale: Tensor | None = None,
+    target_scale: Tensor | None = None,
+    *,
+    backend: str | None = None,
+) -> Tensor:
+    """Sum over the sources of each target: the product with Hᵀ or H, between diagonal matrices.
+
+    Parameters
+    ----------
+    values : Tensor, (sources, …)
+        What is summed.
+    incidence : Incidence
+        Who sends to whom.
+    source_scale, target_scale : Tensor, (sources,), (targets,), optional
+        Factors before and after the sum, of the values' precision; they get no gradient.
+    backend : {"auto", "reference", "kernel"}, optional
+        See `using`.
+
+    Returns
+    -------
+    Tensor, (targets, …)
+    """
+    kernels = kernels_for(values, backend)
+    return cast(
+        Tensor,
+        _GatherSum.apply(values, incidence.forward, incidence.backward, source_scale, target_scale, kernels),
+    )
+
+
+class _GroupedProduct(Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weights: Tensor, kernels: ModuleType) -> Tensor:
+        ctx.save_for_backward(rows, weights)
+        ctx.kernels = kernels
+        return cast(Tensor, kernels.grouped_product(rows, weights))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return (*ctx.kernels.grouped_product_backward(gradient, *ctx.saved_tensors), None)
+
+
+def grouped_product(rows: Tensor, weights: Tensor, *, backend: str | None = None) -> Tensor:
+    """Multiply each group's part of a row with the group's own matrix.
+
+    Parameters
+    ----------
+    rows : Tensor, (n, groups, inner)
+        Rows of all groups.
+    weights : Tensor, (groups, inner, outer)
+        Their matrices.
+    backend : {"auto", "reference", "kernel"}, optional
+        See `using`.
+
+    Returns
+    -------
+    Tensor, (n, groups, outer)
+    """
+    if len(weights) == 1 and weights.shape[1] > _SMALL:
+        return (rows.squeeze(1) @ weights.squeeze(0)).unsqueeze(1)
+    kernels = kernels_for(rows, backend)
+    if kernels is not None:
+        return cast(Tensor, _GroupedProduct.apply(rows, weights, kernels))
+    return torch.einsum("ngi,gio->ngo", rows, weights)
 
 
 def attention_scores(source: Tensor, target: Tensor, incidence: Incidence) -> Tensor:
@@ -246,50 +286,8 @@ def weighted_sum(values: Tensor, coefficients: Tensor, incidence: Incidence) -> 
     return segment_sum(gather(values, incidence) * coefficients.unsqueeze(-1), incidence)
 
 
-class _HeadProducts(Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, vectors: Tensor, kernels: ModuleType) -> Tensor:
-        ctx.save_for_backward(rows, vectors)
-        ctx.kernels = kernels
-        return cast(Tensor, kernels.head_products(rows, vectors))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return (*ctx.kernels.head_products_backward(gradient, *ctx.saved_tensors), None)
-
-
-def head_products(rows: Tensor, vectors: Tensor, *, backend: str | None = None) -> Tensor:
-    """Multiply each head's part of a row with vectors of the head.
-
-    Parameters
-    ----------
-    rows : Tensor, (n, heads, units)
-        Rows of all heads.
-    vectors : Tensor, (v, heads, units)
-        Vectors of all heads.
-    backend : {"auto", "reference", "kernel"}, optional
-        See `using`.
-
-    Returns
-    -------
-    Tensor, (v, n, heads)
-    """
-    kernels = _kernels(rows, backend)
-    if kernels is not None:
-        by_row = kernels_rows if kernels is kernels_gpu else kernels
-        return cast(Tensor, _HeadProducts.apply(rows, vectors, by_row))
-    count, heads, _ = vectors.shape
-    # One product with block-diagonal matrices, several times faster than one a head.
-    eye = torch.eye(heads, dtype=vectors.dtype, device=vectors.device)
-    blocks = vectors.permute(1, 2, 0).unsqueeze(-1) * eye[:, None, None, :]  # (heads, units, v, heads)
-    return (rows.flatten(1) @ blocks.flatten(2).flatten(0, 1)).view(-1, count, heads).permute(1, 0, 2)
-
-
 def unit_rows(values: Tensor) -> Tensor:
     """Scale each head's row to length one; zero rows stay zero: (n, heads, units) → same."""
-    if _kernels(values, None) is kernels_gpu and not values.requires_grad:
-        return kernels_rows.unit_rows(values)
     # A direction has no scale: dividing by the largest entry keeps squares in range and, being a
     # constant, leaves the gradient alone.
     largest = values.detach().abs().amax(-1, keepdim=True)
@@ -314,8 +312,6 @@ def scale_between(values: Tensor, peak: Tensor, tolerance: float) -> Tensor:
     -------
     Tensor, (s, heads)
     """
-    if _kernels(values, None) is kernels_gpu and not (values.requires_grad or peak.requires_grad):
-        return kernels_rows.scale_density(values, peak, tolerance)
     low, high = values.amin(0), values.amax(0)
     span = high - low
     equal = span <= tolerance * high.abs().clamp_min(1)
@@ -323,79 +319,91 @@ def scale_between(values: Tensor, peak: Tensor, tolerance: float) -> Tensor:
     return scaled.masked_fill(equal, 0)
 
 
-class FixedMatrix:
-    """A matrix that does not change and is multiplied with weights that do.
+class PropagatedFeatures:
+    """Features that are propagated once, and multiplied with weights that change.
 
     Parameters
     ----------
-    matrix : Tensor, (n, d)
-        Gets no gradient.
+    features : Tensor, (n, d)
+        One row a node; they get no gradient.
+    propagate : callable
+        Linear map of rows, (n, …) → (s, …).
+    precision : {"float32", "bfloat16"}
+        The latter keeps a rounded copy on a CUDA device and multiplies that, with sums in float32.
+
+    Attributes
+    ----------
+    matrix : Tensor, (s, used)
+        The rows, without columns of zeros.
     """
 
-    def __init__(self, matrix: Tensor) -> None:
-        self.matrix = matrix.detach().contiguous()
+    def __init__(
+        self, features: Tensor, propagate: Callable[[Tensor], Tensor], precision: str = "float32"
+    ) -> None:
+        features = features.detach()
+        # Columns of zeros, such as the margins of images, reach nothing and get no gradient. On a GPU picking
+        # the rows of their weights takes longer than it spares.
+        used = torch.ones_like(features[0], dtype=torch.bool) if features.is_cuda else features.any(0)
+        columns = used.nonzero().squeeze(1)
+        self.used = None if len(columns) == features.shape[1] else columns
+        rounded = precision == "bfloat16" and features.is_cuda and features.dtype == torch.float32
+        dtype = torch.bfloat16 if rounded else features.dtype
+        rows = len(propagate(features[:, :1]))
+        self.matrix = features.new_empty(rows, len(columns), dtype=dtype)
+        # Some columns at a time, so that no second copy of the features is made on the way.
+        for start in range(0, len(columns), _COLUMNS_AT_ONCE):
+            some = slice(start, start + _COLUMNS_AT_ONCE)
+            self.matrix[:, some] = propagate(features[:, columns[some]])
 
     @cached_property
     def transposed(self) -> Tensor:
-        """The matrix once more, in the order in which the gradient needs it: (d, n)."""
-        return self.matrix.T.contiguous()
+        """The matrix once more, in the order in which the gradient needs it: (used, s)."""
+        return self.matrix.T if self.matrix.is_cuda else self.matrix.T.contiguous()
 
     def __matmul__(self, weight: Tensor) -> Tensor:
-        kernels = _kernels(self.matrix, None)
-        if kernels is kernels_cpu and kernels_cpu.supports_product(self.matrix, weight.shape[1]):
-            return cast(Tensor, _FixedProduct.apply(self, weight))
-        return self.matrix @ weight
+        if self.used is not None:
+            weight = weight.index_select(0, self.used)
+        return cast(Tensor, _FixedProduct.apply(self, weight))
 
 
 class _FixedProduct(Function):
     @staticmethod
-    def forward(ctx: Any, fixed: FixedMatrix, weight: Tensor) -> Tensor:
+    def forward(ctx: Any, fixed: PropagatedFeatures, weight: Tensor) -> Tensor:
         ctx.fixed = fixed
-        return kernels_cpu.product(fixed.matrix, weight)
+        return _product(fixed.matrix, weight)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
-        return None, kernels_cpu.product(ctx.fixed.transposed, gradient)
+        return None, _product(ctx.fixed.transposed, gradient)
 
 
-class _Attend(Function):
-    """The fused attention; the density is a constant for its gradient."""
+def _product(matrix: Tensor, weight: Tensor) -> Tensor:
+    kernels = kernels_for(matrix)
+    if kernels is kernels_cpu and kernels_cpu.supports_product(matrix, weight.shape[1]):
+        return kernels_cpu.product(matrix, weight)
+    if matrix.is_cuda and matrix.shape[1] > _LONG_SUM and weight.shape[1] >= _MANY_COLUMNS:
+        return _split_product(matrix, weight)
+    return _matmul(matrix, weight)
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        values: Tensor,
-        source: Tensor,
-        target: Tensor,
-        bias: Tensor | None,
-        incidence: Incidence,
-        activation: bool,
-        kernels: ModuleType,
-    ) -> Tensor:
-        forward = incidence.forward
-        output, coefficients = kernels.attention_forward(
-            values, source, target, bias, forward.offsets, forward.indices,
-            slope=NEGATIVE_SLOPE, activation=activation,
-        )  # fmt: skip
-        ctx.save_for_backward(values, source, target, coefficients, output)
-        ctx.incidence, ctx.activation, ctx.kernels = incidence, activation, kernels
-        return cast(Tensor, output)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        incidence = ctx.incidence
-        gradients = ctx.kernels.attention_backward(
-            gradient,
-            *ctx.saved_tensors,
-            (incidence.forward.offsets, incidence.forward.indices),
-            (incidence.backward.offsets, incidence.backward.indices),
-            incidence.positions,
-            slope=NEGATIVE_SLOPE,
-            activation=ctx.activation,
-        )
-        return (*gradients, None, None, None, None)
+def _matmul(matrix: Tensor, weight: Tensor) -> Tensor:
+    """Multiply in the precision of the matrix, sum in that of the weight: (…, n, d) and (…, d, c)."""
+    if matrix.dtype == weight.dtype:
+        return matrix @ weight
+    multiply = torch.mm if matrix.dim() == 2 else torch.bmm
+    return multiply(matrix, weight.to(matrix.dtype), out_dtype=weight.dtype)
+
+
+def _split_product(matrix: Tensor, weight: Tensor) -> Tensor:
+    """Sum over parts of the inner dimension, which keeps more of a GPU busy than its library does."""
+    inner = matrix.shape[1] // _PARTS * _PARTS
+    parts = (
+        matrix[:, :inner].unflatten(1, (_PARTS, -1)).transpose(0, 1),
+        weight[:inner].unflatten(0, (_PARTS, -1)),
+    )
+    total = _matmul(*parts).sum(0)
+    return total if inner == matrix.shape[1] else total + _matmul(matrix[:, inner:], weight[inner:])
 
 
 def attend(
@@ -406,7 +414,6 @@ def attend(
     incidence: Incidence,
     *,
     activation: bool = True,
-    backend: str | None = None,
 ) -> Tensor:
     """Sum the sources of each target by attention, (4) to (8).
 
@@ -422,17 +429,11 @@ def attend(
         Who sends to whom.
     activation : bool
         Whether the sums pass an ELU.
-    backend : {"auto", "reference", "kernel"}, optional
-        See `using`.
 
     Returns
     -------
     Tensor, (targets, heads, units)
     """
-    kernels = _kernels(values, backend)
-    # No kernel has a gradient for the density.
-    if kernels is not None and not (bias is not None and bias.requires_grad):
-        return cast(Tensor, _Attend.apply(values, source, target, bias, incidence, activation, kernels))
     scores = attention_scores(source, target, incidence)
     if bias is not None:
         scores = scores + gather(bias, incidence)
@@ -440,16 +441,9 @@ def attend(
     return elu(sums) if activation else sums
 
 
-def highest_score(
-    source: Tensor, target: Tensor, incidence: Incidence, *, backend: str | None = None
-) -> Tensor:
+def highest_score(source: Tensor, target: Tensor, incidence: Incidence) -> Tensor:
     """Return the greatest attention score of all incidences, (1, heads)."""
-    kernels = _kernels(source, backend)
-    if kernels is None or source.requires_grad or target.requires_grad:
-        return attention_scores(source, target, incidence).amax(0, keepdim=True)
-    forward = incidence.forward
-    peak: Tensor = kernels.attention_peak(source, target, forward.offsets, forward.indices, NEGATIVE_SLOPE)
-    return peak.unsqueeze(0)
+    return attention_scores(source, target, incidence).amax(0, keepdim=True)
 
 
 class _SimilaritySum(Function):
@@ -500,9 +494,7 @@ def _blocks(segments: Segments, most: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def similarity_sum(
-    directions: Tensor, delta: float, forward: Segments, backward: Segments, *, backend: str | None = None
-) -> Tensor:
+def similarity_sum(directions: Tensor, delta: float, forward: Segments, backward: Segments) -> Tensor:
     """Sum each node's cosine similarities to its neighbours, those over ``delta`` alone, (3).
 
     Both directions recompute the similarities block by block, so that memory does not grow with the
@@ -516,14 +508,9 @@ def similarity_sum(
         Threshold; a similarity must be greater to count.
     forward, backward : Segments
         The neighbours of each node, and the nodes that it is a neighbour of.
-    backend : {"auto", "reference", "kernel"}, optional
-        See `using`.
 
     Returns
     -------
     Tensor, (n, heads)
     """
-    kernels = _kernels(directions, backend)
-    if kernels is None or directions.requires_grad:
-        return cast(Tensor, _SimilaritySum.apply(directions, delta, forward, backward))
-    return cast(Tensor, kernels.similarity_sum(directions, delta, forward.offsets, forward.indices))
+    return cast(Tensor, _SimilaritySum.apply(directions, delta, forward, backward))

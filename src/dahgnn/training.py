@@ -1,15 +1,13 @@
-"""The one training loop, for every model."""
+"""Fit networks: one, or several side by side."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -17,46 +15,15 @@ from torch import Tensor, nn
 from dahgnn import kernels_gpu
 from dahgnn.checks import as_features, as_indices, as_labels, bad_type, bad_value, check_seed
 from dahgnn.config import TrainingConfig
-from dahgnn.graph_loop import GraphLoop, Labelled, backward, make_optimizer, score
+from dahgnn.graph_loop import GraphLoop, News
 from dahgnn.hypergraph import Hypergraph
-from dahgnn.kernels_training import Adam
+from dahgnn.plain_loop import Classifier, Epoch, Folded, Labelled, Parts, PlainLoop, Run
 from dahgnn.splits import Split, check_split
 
 logger = logging.getLogger(__name__)
 
-
-class Classifier(Protocol):
-    """A module that gives logits (n, n_classes) for features (n, in_features) on a hypergraph."""
-
-    in_features: int
-    n_classes: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Epoch:
-    """What is known of the network after so many updates.
-
-    Attributes
-    ----------
-    epoch : int
-        Number of updates; 0 is the network as it was given.
-    train_loss, validation_loss : float
-        Mean cross-entropy.
-    train_accuracy, validation_accuracy : float
-        Share of nodes classified correctly.
-    best_epoch : int
-        The epoch of the lowest validation loss so far.
-    seconds : float
-        Since the start of the fit.
-    """
-
-    epoch: int
-    train_loss: float
-    validation_loss: float
-    train_accuracy: float
-    validation_accuracy: float
-    best_epoch: int
-    seconds: float
+# Nodes times runs that train side by side on a GPU: some four gigabytes. Others wait for their turn.
+_ROWS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,7 +45,7 @@ class FitResult:
     stopped : {"patience", "max_epochs", "interrupted", "diverged"}
         Why the training ended.
     seconds : float
-        Duration of the fit.
+        Duration of the fit; of all runs together where they train side by side.
     """
 
     predictions: Tensor
@@ -165,40 +132,131 @@ def fit(
     >>> result.accuracy(labels, split.test)
     1.0
     """
+    heard = None if callback is None else lambda _, epoch: callback(epoch)
+    (result,) = _fit(
+        [model], features, hypergraph, labels, [split], config, [seed], device, heard, capture, "fit"
+    )
+    return result
+
+
+def fit_many(
+    models: Sequence[nn.Module],
+    features: object,
+    hypergraph: Hypergraph,
+    labels: object,
+    splits: Sequence[Split],
+    config: TrainingConfig | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+    device: torch.device | str | None = None,
+    callback: Callable[[int, Epoch], None] | None = None,
+    capture: bool = True,
+) -> list[FitResult]:
+    """Train several networks of one kind on one hypergraph, each with its own weights, split and seed.
+
+    On a CUDA device the runs of `DAHGNN` and `HGNN` train side by side, as heads of one network, at little
+    more than the cost of one; elsewhere one after the other. Each stops by itself, and gets what `fit` would
+    give it alone, up to rounding.
+
+    Parameters
+    ----------
+    models : sequence of modules
+        Of one class and with the same settings; each is trained in place.
+    features, hypergraph, labels, config, device, capture
+        As for `fit`, the same for all runs.
+    splits : sequence of Split
+        One for each model.
+    seeds : sequence of int, optional
+        Of each run's dropout; 0, 1, 2 and so on by default.
+    callback : callable, optional
+        Called with the number of the run and an `Epoch`.
+
+    Returns
+    -------
+    list of FitResult
+        In the order of the models. After Ctrl-C it ends with the runs that were under way.
+
+    Examples
+    --------
+    >>> from dahgnn.model import DAHGNN
+    >>> from dahgnn.splits import split_per_class
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> labels = torch.arange(60) % 2
+    >>> features = torch.randn(60, 5, generator=generator) + 3 * labels[:, None]
+    >>> hypergraph = Hypergraph.from_features(features, k=5)
+    >>> splits = [split_per_class(labels, train=5, validation=5, seed=seed) for seed in range(3)]
+    >>> models = [DAHGNN(5, 2, generator=generator) for _ in splits]
+    >>> results = fit_many(models, features, hypergraph, labels, splits, TrainingConfig(max_epochs=50))
+    >>> [result.accuracy(labels, split.test) for result, split in zip(results, splits, strict=True)]
+    [1.0, 1.0, 1.0]
+    """
+    models, splits = list(models), list(splits)
+    seeds = list(range(len(models))) if seeds is None else list(seeds)
+    for name, values in (("splits", splits), ("seeds", seeds)):
+        if len(values) != len(models):
+            raise bad_value(name, "fit_many", f"one for each of {len(models)} models", f"{len(values)}")
+    _check_alike(models)
+    return _fit(
+        models, features, hypergraph, labels, splits, config, seeds, device, callback, capture, "fit_many"
+    )
+
+
+def _check_alike(models: list[nn.Module]) -> None:
+    if not models:
+        raise bad_value("models", "fit_many", "non-empty", "no model")
+    if len({id(model) for model in models}) < len(models):
+        raise bad_value("models", "fit_many", "different objects", "the same one twice")
+    for model in models[1:]:
+        if type(model) is not type(models[0]):
+            got = f"{type(models[0]).__name__} and {type(model).__name__}"
+            raise bad_value("models", "fit_many", "of one class", got)
+        first, other = (getattr(each, "settings", None) for each in (models[0], model))
+        if first != other:
+            raise bad_value("models", "fit_many", "of the same settings", f"{first} and {other}")
+
+
+def _fit(
+    models: list[nn.Module],
+    features: object,
+    hypergraph: Hypergraph,
+    labels: object,
+    splits: list[Split],
+    config: TrainingConfig | None,
+    seeds: list[int],
+    device: torch.device | str | None,
+    callback: Callable[[int, Epoch], None] | None,
+    capture: bool,
+    owner: str,
+) -> list[FitResult]:
     config = TrainingConfig() if config is None else config
-    for name, value, kind in (
-        ("model", model, nn.Module),
-        ("hypergraph", hypergraph, Hypergraph),
-        ("split", split, Split),
-        ("config", config, TrainingConfig),
+    for name, values, kind in (
+        ("model", models, nn.Module),
+        ("hypergraph", [hypergraph], Hypergraph),
+        ("split", splits, Split),
+        ("config", [config], TrainingConfig),
     ):
-        if not isinstance(value, kind):
-            raise bad_type(name, "fit", f"a {kind.__name__}", type(value).__name__)
-    check_seed(seed, "fit")
+        for value in values:
+            if not isinstance(value, kind):
+                raise bad_type(name, owner, f"a {kind.__name__}", type(value).__name__)
+    for seed in seeds:
+        check_seed(seed, owner)
     device = hypergraph.device if device is None else torch.empty(0, device=device).device
-    with _seeded(seed, device), torch.inference_mode(False), torch.enable_grad():
-        task = _Task.make(model, features, hypergraph, labels, split, device)
-        return _Loop(model.to(device), task, config, callback).run(capture=capture)
-
-
-@contextlib.contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the generator of one device for the block; `torch.manual_seed` would seed those of all."""
-    cuda = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=cuda):
-        generator = torch.cuda.default_generators[cuda[0]] if cuda else torch.default_generator
-        generator.manual_seed(seed)
-        yield
+    with torch.inference_mode(False), torch.enable_grad():
+        task = _Task.make(models[0], features, hypergraph, labels, device, owner)
+        runs = []
+        for number, (model, split, seed) in enumerate(zip(models, splits, seeds, strict=True)):
+            parts = task.parts(split, cast(Classifier, model).n_classes, owner)
+            runs.append(Run(number, model.to(device), parts, seed, callback))
+        return _Training(task, config, capture).train(runs)
 
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """Inputs of a fit, checked and on the device."""
+    """What all runs share, checked; features and hypergraph are on the device."""
 
     features: Tensor
     hypergraph: Hypergraph
-    train: Labelled
-    validation: Labelled
+    labels: Tensor
 
     @classmethod
     def make(
@@ -207,166 +265,109 @@ class _Task:
         features: object,
         hypergraph: Hypergraph,
         labels: object,
-        split: Split,
         device: torch.device,
+        owner: str,
     ) -> _Task:
         for name in ("in_features", "n_classes"):
             if not isinstance(getattr(model, name, None), int):
                 got = f"{type(model).__name__} without '{name}'"
-                raise bad_type("model", "fit", "a module with 'in_features' and 'n_classes'", got)
+                raise bad_type("model", owner, "a module with 'in_features' and 'n_classes'", got)
         shape = cast(Classifier, model)
-        rows = as_features(features, "fit")
+        rows = as_features(features, owner)
         if rows.shape != (hypergraph.n_nodes, shape.in_features):
             expected = f"of shape (n_nodes, in_features) = ({hypergraph.n_nodes}, {shape.in_features})"
-            raise bad_value("features", "fit", expected, f"shape {tuple(rows.shape)}")
-        known = as_labels(labels, "fit", n_nodes=len(rows)).cpu()
-        check_split(split, known, shape.n_classes, "fit")
+            raise bad_value("features", owner, expected, f"shape {tuple(rows.shape)}")
         return cls(
             features=rows.to(device, next(model.parameters()).dtype),
             hypergraph=hypergraph.to(device),
-            train=Labelled(split.train.to(device), known[split.train].to(device)),
-            validation=Labelled(split.validation.to(device), known[split.validation].to(device)),
+            labels=as_labels(labels, owner, n_nodes=len(rows)).cpu(),
         )
 
+    def parts(self, split: Split, n_classes: int, owner: str) -> Parts:
+        """Return the labelled nodes of a split, on the device."""
+        check_split(split, self.labels, n_classes, owner)
+        device = self.features.device
+        train, validation = (
+            Labelled(nodes.to(device), self.labels[nodes].to(device))
+            for nodes in (split.train, split.validation)
+        )
+        return Parts(train, validation)
 
-class _Loop:
-    """Evaluate and update in turn, keep the best weights, and say why it ended."""
 
-    def __init__(
-        self, model: nn.Module, task: _Task, config: TrainingConfig, callback: Callable[[Epoch], None] | None
-    ) -> None:
-        self.model, self.task, self.config, self.callback = model, task, config, callback
-        # Where training and evaluation compute the same, one pass serves both; where nothing stands behind
-        # the first convolution, it is folded. A subclass may add dropout, so it inherits neither.
-        own = type(model).__dict__
-        self.one_pass = bool(own.get("trains_as_it_evaluates"))
-        inputs = task.features, task.hypergraph
-        self.folded = "fold" in own
-        self.logits = own["fold"](model, *inputs) if self.folded else partial(model, *inputs)
-        self.on_gpu = kernels_gpu.supports(task.features) and task.features.is_cuda
-        self.history: list[Epoch] = []
-        # Bound in one step, so that an interruption finds the old weights or the new ones.
-        self.best: tuple[int, dict[str, Tensor]] | None = None
-        self.start = time.perf_counter()
+class _Training:
+    """Train runs on one task, side by side where that is possible."""
 
-    def run(self, *, capture: bool) -> FitResult:
-        # Only networks of ours are known to let a graph capture them.
-        captured = capture and self.folded and self.on_gpu
-        try:
-            stopped = self._replay() if captured else self._train()
-        except KeyboardInterrupt:
-            stopped = "interrupted"
-        if not self.history or self.best is None:
-            if stopped == "interrupted":
-                raise KeyboardInterrupt
-            raise ValueError(
-                "The loss of the untrained network must be finite. Got nan or inf. Scale the features first, "
-                "to mean 0 and deviation 1, say."
+    def __init__(self, task: _Task, config: TrainingConfig, capture: bool) -> None:
+        self.task, self.config, self.capture = task, config, capture
+
+    def train(self, runs: list[Run]) -> list[FitResult]:
+        # What stands in the class itself is known to belong together; a subclass may add dropout, say, so it
+        # does not inherit the folding. Only folded networks are known to let a graph capture them.
+        model, inputs = runs[0].model, (self.task.features, self.task.hypergraph)
+        fold = type(model).__dict__.get("fold")
+        folded = None if fold is None else fold(model, *inputs, self.config.precision)
+        captured = self.capture and kernels_gpu.supports(inputs[0]) and inputs[0].is_cuda
+        results: list[FitResult] = []
+        together = max(1, _ROWS_AT_ONCE // len(inputs[0])) if folded is not None and captured else 1
+        for start in range(0, len(runs), together):
+            some = runs[start : start + together]
+            for run in some:
+                run.start = time.perf_counter()
+            if folded is not None and captured:
+                reasons = self._replay(some, folded)
+            else:
+                reasons = [PlainLoop(some[0], inputs, self.config, folded).train()]
+            results += [_result(run, self.task, why) for run, why in zip(some, reasons, strict=True)]
+            if "interrupted" in reasons:
+                break
+        return results
+
+    def _replay(self, runs: list[Run], folded: Folded) -> list[str]:
+        """Train by replays of a captured epoch; return why each run ended."""
+
+        def report(news: list[News]) -> None:
+            noted = [(runs[each.run], runs[each.run].note(each.rows)) for each in news]
+            for run, epochs in noted:
+                run.tell(epochs)
+
+        with torch.cuda.device(self.task.features.device):  # whose streams the capture takes
+            loop = GraphLoop(
+                [run.model for run in runs],
+                folded,
+                [run.parts for run in runs],
+                (len(self.task.labels), len(runs), cast(Classifier, runs[0].model).n_classes),
+                self.config,
+                [run.seed for run in runs],
             )
-        best_epoch, weights = self.best
-        if stopped in ("interrupted", "diverged"):
-            seen = len(self.history)
-            logger.warning("Training %s after %d epochs. The best was epoch %d.", stopped, seen, best_epoch)
-        self.model.load_state_dict(weights)
-        return self._result(best_epoch, stopped)
-
-    def _replay(self) -> str:
-        """Train by replays of a captured epoch."""
-        loop = GraphLoop(
-            self.model,
-            self.logits,
-            self.task.train,
-            self.task.validation,
-            self.config,
-            one_pass=self.one_pass,
-        )
-        try:
-            with torch.cuda.device(self.task.features.device):  # whose streams the capture takes
-                return loop.run(self._report)
-        finally:
+            with contextlib.suppress(KeyboardInterrupt):
+                loop.run(report)
             loop.restore_best()
-            if self.history:
-                self.best = self.history[-1].best_epoch, self.model.state_dict()
+        for run in runs:
+            run.best = run.model.state_dict() if run.history else None
+        return [why or "interrupted" for why in loop.stopped]
 
-    def _train(self) -> str:
-        """Train epoch by epoch."""
-        optimizer = self._optimizer()
-        for epoch in range(self.config.max_epochs + 1):
-            with torch.set_grad_enabled(self.one_pass):
-                logits = self._forward(training=self.one_pass)
-            if epoch == 0:
-                self._check_shape(logits)
-            if not self._record(logits.detach()):
-                return "diverged"
-            if epoch - self.history[-1].best_epoch >= self.config.patience:
-                return "patience"
-            if epoch < self.config.max_epochs:
-                optimizer.zero_grad()
-                backward(logits if self.one_pass else self._forward(training=True), self.task.train)
-                optimizer.step()
-        return "max_epochs"
 
-    def _optimizer(self) -> torch.optim.Adam | Adam:
-        """Return Adam with the schedule in it; on a GPU the one that the captured loop has."""
-        if self.on_gpu:
-            return make_optimizer(self.model, self.config)
-        config = self.config
-        adam = torch.optim.Adam(
-            self.model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
+def _result(run: Run, task: _Task, stopped: str) -> FitResult:
+    """Give the network its best weights and compute what it says of all nodes."""
+    if run.best is None:
+        if stopped == "interrupted":
+            raise KeyboardInterrupt
+        raise ValueError(
+            "The loss of the untrained network must be finite. Got nan or inf. Scale the features first, "
+            "to mean 0 and deviation 1, say."
         )
-        schedule = torch.optim.lr_scheduler.StepLR(adam, config.decay_every, config.decay)
-        adam.register_step_post_hook(lambda *_: schedule.step())
-        return adam
-
-    def _forward(self, *, training: bool) -> Tensor:
-        self.model.train(training)
-        return cast(Tensor, self.logits())
-
-    def _check_shape(self, logits: Tensor) -> None:
-        expected = (self.task.hypergraph.n_nodes, cast(Classifier, self.model).n_classes)
-        if logits.shape != expected:
-            got = f"logits of shape {tuple(logits.shape)}"
-            raise bad_value("model", "fit", f"one that gives logits of shape {expected}", got)
-
-    def _record(self, logits: Tensor) -> bool:
-        """Note the epoch and keep its weights if they are the best; False if a loss is not finite."""
-        train_loss, train_accuracy = (value.item() for value in score(logits, self.task.train))
-        loss, accuracy = (value.item() for value in score(logits, self.task.validation))
-        if not math.isfinite(train_loss + loss):
-            return False
-        if self.best is None or loss < self.history[self.best[0]].validation_loss:
-            weights = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
-            self.best = len(self.history), weights
-        self._report(len(self.history), [[train_loss, loss, train_accuracy, accuracy]])
-        return True
-
-    def _report(self, first: int, rows: list[list[float]]) -> None:
-        """Add epochs to the history and tell whoever listens."""
-        for epoch, (train_loss, loss, train_accuracy, validation_accuracy) in enumerate(rows, first):
-            best = self.history[-1].best_epoch if self.history else 0
-            better = not self.history or loss < self.history[best].validation_loss
-            state = Epoch(
-                epoch=epoch,
-                train_loss=train_loss,
-                validation_loss=loss,
-                train_accuracy=train_accuracy,
-                validation_accuracy=validation_accuracy,
-                best_epoch=epoch if better else best,
-                seconds=time.perf_counter() - self.start,
-            )
-            self.history.append(state)
-            if self.callback is not None:
-                self.callback(state)
-
-    def _result(self, best_epoch: int, stopped: str) -> FitResult:
-        with torch.no_grad():  # not folded: to the bit what the caller gets from the model
-            logits = self.model.eval()(self.task.features, self.task.hypergraph)
-        return FitResult(
-            predictions=logits.argmax(1).cpu(),
-            probabilities=logits.softmax(1).cpu(),
-            embedding=logits.cpu(),
-            history=tuple(self.history),
-            best_epoch=best_epoch,
-            stopped=stopped,
-            seconds=time.perf_counter() - self.start,
-        )
+    best_epoch, seen = run.history[-1].best_epoch, len(run.history)
+    if stopped in ("interrupted", "diverged"):
+        logger.warning("Training %s after %d epochs. The best was epoch %d.", stopped, seen, best_epoch)
+    run.model.load_state_dict(run.best)
+    with torch.no_grad():  # not folded: to the bit what the caller gets from the model
+        logits = run.model.eval()(task.features, task.hypergraph)
+    return FitResult(
+        predictions=logits.argmax(1).cpu(),
+        probabilities=logits.softmax(1).cpu(),
+        embedding=logits.cpu(),
+        history=tuple(run.history),
+        best_epoch=best_epoch,
+        stopped=stopped,
+        seconds=time.perf_counter() - run.start,
+    )

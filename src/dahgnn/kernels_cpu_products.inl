@@ -1,0 +1,228 @@
+// Sums over segments and small products.
+
+// out[k] = target_scale[k] * sum of source_scale[j] * values[j], W columns at a time, or, with W = 0, ``columns``.
+template <typename T, int W>
+void gather_rows(int64_t begin, int64_t end, int64_t columns, int64_t stride, const Segments& segments,
+                 const T* source_scale, const T* target_scale, const T* values, T* output) {
+    const int64_t width = W ? W : columns;
+    T sum[W ? W : 32];
+    for (int64_t k = begin; k < end; ++k) {
+        std::fill(sum, sum + width, T(0));
+        for (int64_t t = segments.offsets[k]; t < segments.offsets[k + 1]; ++t) {
+            const T* const row = values + segments.indices[t] * stride;
+            const T scale = source_scale ? source_scale[segments.indices[t]] : T(1);
+            for (int64_t j = 0; j < width; ++j) sum[j] += scale * row[j];
+        }
+        const T scale = target_scale ? target_scale[k] : T(1);
+        for (int64_t j = 0; j < width; ++j) output[k * stride + j] = scale * sum[j];
+    }
+}
+
+template <typename T>
+void gather_sum(int threads, int64_t targets, int64_t width, const Segments& segments, const T* source_scale,
+                const T* target_scale, const T* values, T* output) {
+    // Wide rows in strips, so that those that a strip sums stay in the cache.
+    for (int64_t first = 0; first < width; first += 32) {
+        const int64_t columns = std::min<int64_t>(width - first, 32);
+        parallel(threads, targets, [&](int64_t begin, int64_t end) {
+            const auto gather = columns == 32 ? gather_rows<T, 32> : columns == 10 ? gather_rows<T, 10> : gather_rows<T, 0>;
+            gather(begin, end, columns, width, segments, source_scale, target_scale, values + first, output + first);
+        });
+    }
+}
+
+// Rows of ``inner`` numbers times a matrix of 16 columns: R rows at a time, whose sums stay in registers.
+template <typename T, int R>
+INLINE void multiply_tile(int64_t inner, const T* rows, int64_t row_stride, const T* matrix, int64_t matrix_stride,
+                          T* output, int64_t output_stride, int64_t columns) {
+    constexpr int N = lanes<T>, PARTS = 16 / N;
+    using V = Vector<T, N>;
+    V sums[R][PARTS] = {};
+    for (int64_t k = 0; k < inner; ++k) {
+        V line[PARTS];
+        for (int p = 0; p < PARTS; ++p) line[p] = load<V>(matrix + k * matrix_stride + p * N);
+        for (int r = 0; r < R; ++r)
+            for (int p = 0; p < PARTS; ++p) sums[r][p] += rows[r * row_stride + k] * line[p];
+    }
+    for (int r = 0; r < R; ++r) std::memcpy(output + r * output_stride, sums[r], columns * sizeof(T));
+}
+
+// Rows of one group times its matrix, whose lines are padded to whole tiles.
+template <typename T>
+void multiply_group(int64_t begin, int64_t end, int64_t inner, int64_t outer, const T* rows, int64_t row_stride,
+                    const T* matrix, T* output, int64_t output_stride) {
+    constexpr int R = LANES == 16 ? 8 : 4;
+    const int64_t matrix_stride = round_up(outer, 16);
+    for (int64_t j = 0; j < outer; j += 16) {
+        const int64_t columns = std::min<int64_t>(16, outer - j);
+        int64_t i = begin;
+        for (; i + R <= end; i += R)
+            multiply_tile<T, R>(inner, rows + i * row_stride, row_stride, matrix + j, matrix_stride,
+                                output + i * output_stride + j, output_stride, columns);
+        for (; i < end; ++i)
+            multiply_tile<T, 1>(inner, rows + i * row_stride, row_stride, matrix + j, matrix_stride,
+                                output + i * output_stride + j, output_stride, columns);
+    }
+}
+
+// The matrices (groups, inner, outer), or their transposes, with lines padded to whole tiles.
+template <typename T>
+std::vector<T> pad_matrices(int64_t groups, int64_t inner, int64_t outer, const T* weights, bool transpose) {
+    const int64_t lines = transpose ? outer : inner, stride = round_up(transpose ? inner : outer, 16);
+    std::vector<T> padded(groups * lines * stride);
+    for (int64_t g = 0; g < groups; ++g)
+        for (int64_t i = 0; i < inner; ++i)
+            for (int64_t o = 0; o < outer; ++o)
+                padded[(g * lines + (transpose ? o : i)) * stride + (transpose ? i : o)] = weights[(g * inner + i) * outer + o];
+    return padded;
+}
+
+// One output a group: scalar products of I numbers, or as many as given.
+template <typename T, int I>
+void dot_rows(int64_t begin, int64_t end, int64_t groups, int64_t dynamic_inner, const T* rows, const T* weights,
+              T* output) {
+    const int64_t inner = I ? I : dynamic_inner;
+    for (int64_t j = begin * groups; j < end * groups; ++j) {
+        const T *const row = rows + j * inner, *const weight = weights + j % groups * inner;
+        T sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < inner; ++i) sum += row[i] * weight[i];
+        output[j] = sum;
+    }
+}
+
+template <typename T>
+void grouped_product(int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer, const T* rows,
+                     const T* weights, T* output) {
+    if (outer == 1) {
+        parallel(threads, count, [&](int64_t begin, int64_t end) {
+            (inner == 32 ? dot_rows<T, 32> : inner == 8 ? dot_rows<T, 8> : dot_rows<T, 0>)(begin, end, groups, inner, rows,
+                                                                                         weights, output);
+        });
+        return;
+    }
+    const std::vector<T> matrices = pad_matrices(groups, inner, outer, weights, false);
+    parallel(threads, count, [&](int64_t begin, int64_t end) {
+        for (int64_t g = 0; g < groups; ++g)
+            multiply_group(begin, end, inner, outer, rows + g * inner, groups * inner,
+                           matrices.data() + g * inner * round_up(outer, 16), output + g * outer, groups * outer);
+    });
+}
+
+// Adds to ``sums`` (outer, stride) the products of outputs first … first + O with 16 numbers of each row.
+template <typename T, int O>
+INLINE void add_outer_tile(int64_t begin, int64_t end, const T* gradient, int64_t gradient_stride, const T* rows,
+                           int64_t row_stride, T* sums, int64_t stride) {
+    constexpr int N = lanes<T>, PARTS = 16 / N;
+    using V = Vector<T, N>;
+    V total[O][PARTS] = {};
+    for (int64_t n = begin; n < end; ++n) {
+        V row[PARTS];
+        for (int p = 0; p < PARTS; ++p) row[p] = load<V>(rows + n * row_stride + p * N);
+        for (int o = 0; o < O; ++o)
+            for (int p = 0; p < PARTS; ++p) total[o][p] += gradient[n * gradient_stride + o] * row[p];
+    }
+    for (int o = 0; o < O; ++o) std::memcpy(sums + o * stride, total[o], sizeof(total[o]));
+}
+
+// The gradient of a group's matrix from a block of rows: (outer, inner).
+template <typename T>
+void add_outer_products(int64_t begin, int64_t end, int64_t inner, int64_t outer, const T* gradient,
+                        int64_t gradient_stride, const T* rows, int64_t row_stride, T* sums) {
+    constexpr int O = LANES == 16 ? 10 : 5;
+    int64_t i = 0;
+    for (; i + 16 <= inner; i += 16) {
+        int64_t o = 0;
+        for (; o + O <= outer; o += O)
+            add_outer_tile<T, O>(begin, end, gradient + o, gradient_stride, rows + i, row_stride, sums + o * inner + i, inner);
+        for (; o < outer; ++o)
+            add_outer_tile<T, 1>(begin, end, gradient + o, gradient_stride, rows + i, row_stride, sums + o * inner + i, inner);
+    }
+    if (i == inner) return;
+    for (int64_t n = begin; n < end; ++n)
+        for (int64_t o = 0; o < outer; ++o)
+            for (int64_t j = i; j < inner; ++j) sums[o * inner + j] += gradient[n * gradient_stride + o] * rows[n * row_stride + j];
+}
+
+// One output a group: both gradients in one pass.
+template <typename T, int I>
+void dot_rows_backward(int64_t begin, int64_t end, int64_t groups, int64_t dynamic_inner, const T* gradient,
+                       const T* rows, const T* weights, T* rows_gradient, T* __restrict sums) {
+    const int64_t inner = I ? I : dynamic_inner;
+    for (int64_t n = begin; n < end; ++n)
+        for (int64_t g = 0; g < groups; ++g) {
+            const T slope = gradient[n * groups + g], *const row = rows + (n * groups + g) * inner;
+            T* const __restrict result = rows_gradient + (n * groups + g) * inner;
+            for (int64_t i = 0; i < inner; ++i) {
+                result[i] = slope * weights[g * inner + i];
+                sums[g * inner + i] += slope * row[i];
+            }
+        }
+}
+
+template <typename T>
+void grouped_product_backward(int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer,
+                              const T* gradient, const T* rows, const T* weights, T* rows_gradient,
+                              T* weights_gradient) {
+    const int64_t size = groups * inner * outer;
+    std::vector<T> partial(count_blocks(count) * size);  // (blocks, groups, outer, inner)
+    const std::vector<T> matrices = outer == 1 ? std::vector<T>() : pad_matrices(groups, inner, outer, weights, true);
+    parallel(threads, count, [&](int64_t begin, int64_t end) {
+        T* const sums = partial.data() + begin / BLOCK * size;
+        if (outer == 1) {
+            (inner == 32  ? dot_rows_backward<T, 32>
+             : inner == 8 ? dot_rows_backward<T, 8>
+                          : dot_rows_backward<T, 0>)(begin, end, groups, inner, gradient, rows, weights, rows_gradient, sums);
+            return;
+        }
+        for (int64_t g = 0; g < groups; ++g) {
+            multiply_group(begin, end, outer, inner, gradient + g * outer, groups * outer,
+                           matrices.data() + g * outer * round_up(inner, 16), rows_gradient + g * inner, groups * inner);
+            add_outer_products(begin, end, inner, outer, gradient + g * outer, groups * outer, rows + g * inner,
+                               groups * inner, sums + g * inner * outer);
+        }
+    });
+    for (int64_t block = size; block < static_cast<int64_t>(partial.size()); block += size)
+        for (int64_t j = 0; j < size; ++j) partial[j] += partial[block + j];
+    for (int64_t g = 0; g < groups; ++g)
+        for (int64_t i = 0; i < inner; ++i)
+            for (int64_t o = 0; o < outer; ++o)
+                weights_gradient[(g * inner + i) * outer + o] = partial.empty() ? T(0) : partial[(g * outer + o) * inner + i];
+}
+
+// 32 columns of C = A B, R rows of A at a time: their sums stay in registers while B streams past.
+template <typename T, int R>
+void product_rows(int64_t inner, int64_t stride, int64_t columns, const T* __restrict a, const T* __restrict b,
+                  T* __restrict c, bool add) {
+    constexpr int N = LANES * 4 / sizeof(T), PARTS = 32 / N;
+    using V = Vector<T, N>;
+    V sums[R][PARTS];
+    for (int r = 0; r < R; ++r)
+        for (int p = 0; p < PARTS; ++p) sums[r][p] = add ? load<V>(c + r * columns + p * N) : V{};
+    for (int64_t k = 0; k < inner; ++k) {
+        V row[PARTS];
+        for (int p = 0; p < PARTS; ++p) row[p] = load<V>(b + k * columns + p * N);
+        for (int r = 0; r < R; ++r)
+            for (int p = 0; p < PARTS; ++p) sums[r][p] += a[r * stride + k] * row[p];
+    }
+    for (int r = 0; r < R; ++r)
+        for (int p = 0; p < PARTS; ++p) store(c + r * columns + p * N, sums[r][p]);
+}
+
+// A tall matrix (rows, inner) times one of few columns, a multiple of 32, as four heads of eight units have.
+template <typename T>
+void product(int threads, int64_t rows, int64_t inner, int64_t columns, const T* a, const T* b, T* c) {
+    constexpr int R = LANES == 16 ? 12 : 3;
+    const int64_t tile = 512;  // rows of B that stay in the cache
+    parallel(threads, rows, [&](int64_t begin, int64_t end) {
+        for (int64_t k = 0; k < inner; k += tile)
+            for (int64_t j = 0; j < columns; j += 32) {
+                const int64_t count = std::min(tile, inner - k);
+                int64_t i = begin;
+                for (; i + R <= end; i += R)
+                    product_rows<T, R>(count, inner, columns, a + i * inner + k, b + k * columns + j, c + i * columns + j, k > 0);
+                for (; i < end; ++i)
+                    product_rows<T, 1>(count, inner, columns, a + i * inner + k, b + k * columns + j, c + i * columns + j, k > 0);
+            }
+    });
+}

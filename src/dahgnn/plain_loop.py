@@ -1,0 +1,225 @@
+"""The plain training loop, on any device and for any module; and what every loop knows of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from dahgnn.checks import bad_value
+from dahgnn.config import TrainingConfig
+from dahgnn.hypergraph import Hypergraph
+from dahgnn.ops import Dropout, Weights
+
+# Computes the logits of evaluation and of training from weights, see ``DAHGNN.fold``.
+Folded = Callable[[Weights, Dropout], tuple[Tensor, Tensor]]
+
+
+class Classifier(Protocol):
+    """A module that gives logits (n, n_classes) for features (n, in_features) on a hypergraph."""
+
+    in_features: int
+    n_classes: int
+
+
+class Labelled(NamedTuple):
+    """Nodes and their labels, on the device."""
+
+    nodes: Tensor
+    labels: Tensor
+
+
+class Parts(NamedTuple):
+    """The labelled nodes of a run: those that train and those that choose the epoch."""
+
+    train: Labelled
+    validation: Labelled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """What is known of the network after so many updates.
+
+    Attributes
+    ----------
+    epoch : int
+        Number of updates; 0 is the network as it was given.
+    train_loss, validation_loss : float
+        Mean cross-entropy.
+    train_accuracy, validation_accuracy : float
+        Share of nodes classified correctly.
+    best_epoch : int
+        The epoch of the lowest validation loss so far.
+    seconds : float
+        Since the start of the fit.
+    """
+
+    epoch: int
+    train_loss: float
+    validation_loss: float
+    train_accuracy: float
+    validation_accuracy: float
+    best_epoch: int
+    seconds: float
+
+
+class Run:
+    """One network in training: what happened so far, and its best weights."""
+
+    def __init__(
+        self,
+        number: int,
+        model: nn.Module,
+        parts: Parts,
+        seed: int,
+        callback: Callable[[int, Epoch], None] | None,
+    ) -> None:
+        self.number, self.model, self.parts, self.seed, self.callback = number, model, parts, seed, callback
+        self.history: list[Epoch] = []
+        self.best: dict[str, Tensor] | None = None
+        self.start = time.perf_counter()
+
+    def note(self, rows: list[list[float]]) -> list[Epoch]:
+        """Add epochs to the history and return them."""
+        for train_loss, loss, train_accuracy, validation_accuracy in rows:
+            epoch = len(self.history)
+            best = self.history[-1].best_epoch if self.history else 0
+            better = not self.history or loss < self.history[best].validation_loss
+            self.history.append(
+                Epoch(
+                    epoch=epoch,
+                    train_loss=train_loss,
+                    validation_loss=loss,
+                    train_accuracy=train_accuracy,
+                    validation_accuracy=validation_accuracy,
+                    best_epoch=epoch if better else best,
+                    seconds=time.perf_counter() - self.start,
+                )
+            )
+        return self.history[len(self.history) - len(rows) :]
+
+    def tell(self, epochs: list[Epoch]) -> None:
+        """Call whoever listens."""
+        if self.callback is not None:
+            for epoch in epochs:
+                self.callback(self.number, epoch)
+
+
+class PlainLoop:
+    """Evaluate and update one run in turn, and keep its best weights.
+
+    Parameters
+    ----------
+    run : Run
+        Its network is trained in place and ends with the last weights.
+    inputs : (Tensor, Hypergraph)
+        What the network takes.
+    config : TrainingConfig
+        The schedule.
+    folded : callable, optional
+        Computes the logits instead of the network, see ``DAHGNN.fold``.
+    """
+
+    def __init__(
+        self, run: Run, inputs: tuple[Tensor, Hypergraph], config: TrainingConfig, folded: Folded | None
+    ) -> None:
+        self.run, self.inputs, self.config, self.folded = run, inputs, config, folded
+        generator = torch.Generator(inputs[0].device).manual_seed(run.seed)
+
+        def drop(values: Tensor, share: float) -> Tensor:
+            keep = torch.empty_like(values).bernoulli_(1 - share, generator=generator)
+            return values * keep / (1 - share) if share < 1 else values * 0
+
+        self.drop = drop
+
+    def train(self) -> str:
+        """Return why the training ended."""
+        try:
+            with _seeded(self.run.seed, self.inputs[0].device):
+                return self._train()
+        except KeyboardInterrupt:
+            return "interrupted"
+
+    def _train(self) -> str:
+        optimizer, run, patience = self._optimizer(), self.run, self.config.patience
+        for epoch in range(self.config.max_epochs + 1):
+            evaluated, trained = self._logits()
+            if epoch == 0:
+                self._check_shape(evaluated)
+            if not self._record(evaluated.detach()):
+                return "diverged"
+            if epoch - run.history[-1].best_epoch >= patience:
+                return "patience"
+            if epoch < self.config.max_epochs:
+                optimizer.zero_grad()
+                _cross_entropy(trained() if callable(trained) else trained, run.parts.train).backward()
+                optimizer.step()
+        return "max_epochs"
+
+    def _logits(self) -> tuple[Tensor, Tensor | Callable[[], Tensor]]:
+        """Return the logits of evaluation and of training, or how to get the latter."""
+        model = self.run.model
+        if self.folded is not None:
+            weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
+            evaluated, trained = (each.squeeze(1) for each in self.folded(weights, self.drop))
+            return evaluated, trained
+        with torch.no_grad():
+            evaluated = model.eval()(*self.inputs)
+        return evaluated, lambda: model.train()(*self.inputs)
+
+    def _optimizer(self) -> torch.optim.Adam:
+        """Return Adam with the schedule in it."""
+        config, weights = self.config, list(self.run.model.parameters())
+        fused = all(weight.device.type in ("cpu", "cuda") for weight in weights)
+        adam = torch.optim.Adam(
+            weights, lr=config.learning_rate, weight_decay=config.weight_decay, fused=fused
+        )
+        schedule = torch.optim.lr_scheduler.StepLR(adam, config.decay_every, config.decay)
+        adam.register_step_post_hook(lambda *_: schedule.step())
+        return adam
+
+    def _check_shape(self, logits: Tensor) -> None:
+        expected = (len(self.inputs[0]), cast(Classifier, self.run.model).n_classes)
+        if logits.shape != expected:
+            got = f"logits of shape {tuple(logits.shape)}"
+            raise bad_value("model", "fit", f"one that gives logits of shape {expected}", got)
+
+    def _record(self, logits: Tensor) -> bool:
+        """Note the epoch and keep its weights if they are the best; False if a loss is not finite."""
+        run = self.run
+        losses, accuracies = zip(*(_score(logits, part) for part in run.parts), strict=True)
+        if not math.isfinite(sum(losses)):
+            return False
+        epochs = run.note([[*losses, *accuracies]])
+        if epochs[0].best_epoch == epochs[0].epoch:
+            # Bound in one step, so that an interruption finds the old weights or the new ones.
+            run.best = {name: tensor.detach().clone() for name, tensor in run.model.state_dict().items()}
+        run.tell(epochs)
+        return True
+
+
+def _cross_entropy(logits: Tensor, labelled: Labelled) -> Tensor:
+    return cross_entropy(logits.index_select(0, labelled.nodes), labelled.labels)
+
+
+def _score(logits: Tensor, labelled: Labelled) -> tuple[float, float]:
+    """Return the mean cross-entropy and the accuracy at labelled nodes."""
+    correct = logits.index_select(0, labelled.nodes).argmax(1) == labelled.labels
+    return _cross_entropy(logits, labelled).item(), correct.float().mean().item()
+
+
+@contextlib.contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the generator of one device for the block; `torch.manual_seed` would seed those of all."""
+    cuda = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda):
+        generator = torch.cuda.default_generators[cuda[0]] if cuda else torch.default_generator
+        generator.manual_seed(seed)
+        yield

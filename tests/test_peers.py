@@ -1,0 +1,19 @@
+"""The peers' networks have the shapes of ours; each test is skipped where its library is missing."""
+
+import pytest
+import torch
+
+from dahgnn import Hypergraph
+from dahgnn.peers import IN_FEATURES, N_CLASSES, make_dhg, make_gat, make_pyg
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("package", "make"), [("torch_geometric", make_pyg), ("torch_geometric", make_gat), ("dhg", make_dhg)]
+)
+def test_a_peer_classifies_and_learns(package, make):
+    pytest.importorskip(package, exc_type=ImportError)
+    features = torch.rand(40, IN_FEATURES, generator=torch.Generator().manual_seed(0))
+    logits = make(Hypergraph.from_features(features, k=4))(features)
+    assert logits.shape == (40, N_CLASSES)
+    logits.sum().backward()

@@ -1,0 +1,76 @@
+"""The plain loop, and what it notes of a run; `test_training` holds it against a loop of its own."""
+
+import pytest
+import torch
+from torch import nn
+
+from dahgnn import TrainingConfig
+from dahgnn.plain_loop import Labelled, Parts, PlainLoop, Run
+
+
+def make_run(model=None, callback=None):
+    nodes = torch.arange(4)
+    part = Labelled(nodes, nodes % 2)
+    return Run(3, model or nn.Identity(), Parts(part, part), 0, callback)
+
+
+def row(loss):
+    return [0.5, loss, 0.25, 0.75]
+
+
+def test_a_run_knows_its_best_epoch():
+    run = make_run()
+    noted = run.note([row(3.0), row(2.0), row(2.0), row(2.5), row(1.0)])
+    assert [epoch.best_epoch for epoch in noted] == [0, 1, 1, 1, 4]  # of equals, the first
+    assert [epoch.epoch for epoch in run.note([row(9.0)])] == [5]
+    assert run.history[-1].best_epoch == 4
+
+
+def test_a_run_tells_its_number():
+    heard = []
+    run = make_run(callback=lambda *news: heard.append(news))
+    run.tell(run.note([row(1.0), row(2.0)]))
+    assert [(number, epoch.epoch) for number, epoch in heard] == [(3, 0), (3, 1)]
+
+
+class Bias(nn.Module):
+    in_features, n_classes = 1, 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(torch.zeros(4, 2))
+
+    def forward(self, features, hypergraph):
+        return self.logits
+
+
+def test_the_loop_follows_the_rate_of_the_schedule():
+    run = make_run(Bias())
+    config = TrainingConfig(max_epochs=4, learning_rate=0.1, decay=0.5, decay_every=2, patience=50)
+    assert PlainLoop(run, (torch.zeros(4, 1), None), config, None).train() == "max_epochs"
+    # Adam's first steps are of the size of the rate: two of 0.1, two of 0.05.
+    assert run.model.logits.abs().max().item() == pytest.approx(0.3, abs=0.01)
+    assert len(run.history) == 5
+
+
+def test_a_folded_network_gets_its_share_of_units_dropped():
+    asked = []
+
+    def folded(weights, drop):
+        kept = drop(torch.ones(2000, 1, 1), 0.25)
+        asked.append(kept.mean().item())
+        assert kept.unique().tolist() == pytest.approx([0, 4 / 3])
+        assert not drop(torch.ones(3, 1, 1), 1.0).any()
+        logits = weights["logits"].transpose(0, 1)
+        return logits, logits
+
+    config = TrainingConfig(max_epochs=3)
+    PlainLoop(make_run(Bias()), (torch.zeros(4, 1), None), config, folded).train()
+    assert len(set(asked)) == 4  # others each time
+    assert sum(asked) / 4 == pytest.approx(1, abs=0.05)
+
+
+def test_logits_of_another_shape_are_refused():
+    loop = PlainLoop(make_run(Bias()), (torch.zeros(5, 1), None), TrainingConfig(), None)
+    with pytest.raises(ValueError, match=r"logits of shape \(5, 2\). Got logits of shape \(4, 2\)"):
+        loop.train()
