@@ -1,4 +1,4 @@
-"""Each compiled kernel against its twin, the plain PyTorch of `ops`: values, gradients, odd shapes."""
+"""The compiled kernels against their twins, the plain PyTorch: values, gradients, odd shapes."""
 
 import logging
 import subprocess
@@ -6,14 +6,30 @@ import sys
 
 import pytest
 import torch
+from oracles import normal
 
 from dahgnn import DAHGNN, Hypergraph, kernels_cpu, ops
-from dahgnn.ops import FixedMatrix, attend, head_products, highest_score, similarity_sum
+from dahgnn.attention import Vectors, pass_messages
+from dahgnn.ops import PropagatedFeatures, gather_sum, grouped_product
 
 pytestmark = pytest.mark.skipif(kernels_cpu.library() is None, reason="the kernels were not built")
 
-TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
-SHAPES = [(1, 1), (1, 10), (2, 3), (3, 8), (4, 8), (4, 5), (8, 7), (5, 64), (40, 8)]
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-11}
+SHAPES = [
+    (1, 1),
+    (1, 8),
+    (1, 10),
+    (2, 3),
+    (3, 8),
+    (4, 8),
+    (4, 5),
+    (4, 10),
+    (8, 7),
+    (5, 64),
+    (1, 64),
+    (40, 8),
+    (10, 10),
+]
 
 
 def ragged(n_nodes: int, n_hyperedges: int, seed: int) -> Hypergraph:
@@ -22,7 +38,8 @@ def ragged(n_nodes: int, n_hyperedges: int, seed: int) -> Hypergraph:
     sizes = torch.randint(1, 8, (n_hyperedges,), generator=generator)
     lists = [torch.randint(0, n_nodes, (int(size),), generator=generator) for size in sizes]
     lists.append(torch.arange(min(1000, n_nodes - 1)))
-    return Hypergraph.from_hyperedges(lists, n_nodes=n_nodes, cover_isolated=False)
+    centres = [int(each[0]) for each in lists]
+    return Hypergraph.from_hyperedges(lists, n_nodes=n_nodes, centres=centres, cover_isolated=False)
 
 
 HYPERGRAPHS = {
@@ -39,160 +56,260 @@ def hypergraph(request):
     return HYPERGRAPHS[request.param]()
 
 
-def draw(*shape, dtype, seed):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+def make_inputs(hypergraph, heads, units):
+    """WX, shares of hyperedges, and attention vectors, in float64."""
+    wx = normal(hypergraph.n_nodes, heads, units, seed=1)
+    wx[2::5] = 0
+    vectors = [normal(heads, units, seed=seed) for seed in (3, 4, 5)]
+    return [wx, normal(hypergraph.n_hyperedges, heads, seed=2), *vectors]
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize(("heads", "units"), SHAPES)
-@pytest.mark.parametrize("direction", ["to_hyperedges", "to_nodes"])
-def test_attention_equals_the_reference(hypergraph, heads, units, direction, dtype):
-    incidence = getattr(hypergraph, direction)
-    sources, targets = len(incidence.backward), len(incidence.forward)
-    leaves = [
-        draw(sources, heads, units, dtype=dtype, seed=1),
-        draw(sources, heads, dtype=dtype, seed=2),
-        draw(targets, heads, dtype=dtype, seed=3),
-    ]
-    bias = draw(sources, heads, dtype=dtype, seed=4).abs() if units % 2 == 0 else None
-    weight = draw(targets, heads, units, dtype=dtype, seed=5)
-    weight[::3] = 0  # rows without a gradient are passed over
-    results = {}
-    for backend in ("reference", "kernel"):
-        inputs = [leaf.clone().requires_grad_() for leaf in leaves]
-        output = attend(*inputs, bias, incidence, activation=units != 3, backend=backend)
-        results[backend] = [output.detach(), *torch.autograd.grad((output * weight).sum(), inputs)]
-    for expected, actual in zip(results["reference"], results["kernel"], strict=True):
-        torch.testing.assert_close(actual, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+def compute(inputs, gradients, hypergraph, backend, **settings):
+    """Return nodes, hyperedges and the gradients of all inputs."""
+    wx, e_share, *vectors = leaves = [each.detach().requires_grad_() for each in inputs]
+    settings = {"neighbourhood": "centre", **settings}
+    results = pass_messages(wx, e_share, Vectors(*vectors), hypergraph, backend=backend, **settings)
+    wanted = [(result, given) for result, given in zip(results, gradients, strict=True) if given is not None]
+    found = torch.autograd.grad([each for each, _ in wanted], leaves, [each for _, each in wanted])
+    return [result.detach() for result in results] + list(found)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize("heads", [1, 4, 7])
-def test_the_highest_score_equals_the_reference(hypergraph, heads, dtype):
-    incidence = hypergraph.to_hyperedges
-    source = draw(hypergraph.n_nodes, heads, dtype=dtype, seed=1)
-    target = draw(hypergraph.n_hyperedges, heads, dtype=dtype, seed=2)
-    for shift in (0, -100):
-        expected = highest_score(source + shift, target, incidence, backend="reference")
+def assert_near(actual, expected, dtype):
+    for first, second in zip(actual, expected, strict=True):
+        scale = max(1.0, float(second.abs().max()))
+        assert first.dtype == dtype
         torch.testing.assert_close(
-            highest_score(source + shift, target, incidence, backend="kernel"), expected
+            first.double(), second, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * scale
         )
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize(("heads", "units"), SHAPES)
-@pytest.mark.parametrize("delta", [-1, 0.0, 0.4, 1])
-def test_the_density_equals_the_reference(hypergraph, heads, units, delta, dtype):
-    directions = torch.nn.functional.normalize(
-        draw(hypergraph.n_nodes, heads, units, dtype=dtype, seed=1), dim=-1
+def check(hypergraph, inputs, gradients, dtype, **settings):
+    """Compare with the reference in double precision."""
+    expected = compute(inputs, gradients, hypergraph, "reference", **settings)
+    inputs, gradients = (
+        [None if each is None else each.to(dtype) for each in group] for group in (inputs, gradients)
     )
-    directions[::4] = 0
-    neighbours = hypergraph.neighbourhood("centre")
-    expected = similarity_sum(directions, delta, *neighbours, backend="reference")
-    actual = similarity_sum(directions, delta, *neighbours, backend="kernel")
-    # A thousand similarities are summed in another order, and one in many thousands lies so near the
-    # threshold that its rounding decides.
-    wrong = (actual - expected).abs() > 20 * TOLERANCE[dtype] * (1 + expected.abs())
-    assert wrong.double().mean() < 0.001
+    assert_near(compute(inputs, gradients, hypergraph, "kernel", **settings), expected, dtype)
+
+
+def make_gradients(hypergraph, heads, units):
+    gradients = [
+        normal(count, heads, units, seed=6) for count in (hypergraph.n_nodes, hypergraph.n_hyperedges)
+    ]
+    gradients[0][::3] = 0  # rows without a gradient are passed over
+    return gradients
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize(("heads", "units"), SHAPES)
-@pytest.mark.parametrize(("nodes", "count"), [(1, 1), (127, 2), (300, 3)])
-def test_head_products_equal_the_reference(nodes, count, heads, units, dtype):
-    leaves = [draw(nodes, heads, units, dtype=dtype, seed=1), draw(count, heads, units, dtype=dtype, seed=2)]
-    weight = draw(count, nodes, heads, dtype=dtype, seed=3)
+def test_a_layer_is_that_of_the_reference(hypergraph, heads, units, dtype):
+    # In single precision some cosine would lie so near any threshold that its rounding decides; those of one
+    # unit are -1, 0 and 1.
+    delta = 0.4 if dtype == torch.float64 or units == 1 else -1.0
+    gradients = make_gradients(hypergraph, heads, units)
+    check(hypergraph, make_inputs(hypergraph, heads, units), gradients, dtype, delta=delta)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("delta", [None, -1.0, 1.0])
+@pytest.mark.parametrize("activation", [True, False])
+@pytest.mark.parametrize("given", [(True, False), (True, True), (False, True)])
+@pytest.mark.parametrize(("heads", "units"), [(4, 8), (1, 10), (3, 5)])
+def test_a_layer_in_each_setting(heads, units, delta, activation, given, dtype):
+    hypergraph = HYPERGRAPHS["ragged"]()
+    gradients = [
+        each if wanted else None
+        for each, wanted in zip(make_gradients(hypergraph, heads, units), given, strict=True)
+    ]
+    inputs = make_inputs(hypergraph, heads, units)
+    if not given[0]:  # then the vectors of the way back reach nothing
+        expected, actual = (
+            compute_hyperedges(inputs, gradients[1], hypergraph, backend, dtype, delta)
+            for backend in ("reference", "kernel")
+        )
+        assert_near(actual, expected, dtype)
+    else:
+        check(hypergraph, inputs, gradients, dtype, delta=delta, activation=activation)
+
+
+def compute_hyperedges(inputs, gradient, hypergraph, backend, dtype, delta):
+    dtype = torch.float64 if backend == "reference" else dtype
+    leaves = [each.to(dtype).requires_grad_() for each in inputs]
+    _, hyperedges = pass_messages(
+        leaves[0],
+        leaves[1],
+        Vectors(*leaves[2:]),
+        hypergraph,
+        delta=delta,
+        neighbourhood="centre",
+        backend=backend,
+    )
+    return torch.autograd.grad(hyperedges, leaves[:3], gradient.to(dtype))
+
+
+@pytest.mark.parametrize("shift", [-100.0, 100.0])
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_scores_all_below_or_above_zero(shift, dtype):
+    hypergraph = HYPERGRAPHS["uniform"]()
+    inputs = make_inputs(hypergraph, 4, 8)
+    inputs[1] = inputs[1] + shift
+    check(hypergraph, inputs, make_gradients(hypergraph, 4, 8), dtype, delta=-1.0)
+
+
+def test_equal_densities_change_nothing():
+    hypergraph = HYPERGRAPHS["uniform"]()
+    inputs = make_inputs(hypergraph, 4, 8)
+    inputs[0] = inputs[0][:1].abs().expand(301, 4, 8) * torch.linspace(0.1, 9, 301)[:, None, None]
+    hypergraph = Hypergraph.from_neighbors((torch.arange(301)[:, None] + torch.arange(1, 6)) % 301)
+    gradients = make_gradients(hypergraph, 4, 8)
+    inputs, gradients = ([each.float() for each in group] for group in (inputs, gradients))
+    first, second = (compute(inputs, gradients, hypergraph, "kernel", delta=delta) for delta in (0.4, None))
+    for one, other in zip(first, second, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-18, 1e18])
+def test_the_density_does_not_see_the_length_of_rows(scale):
+    hypergraph = HYPERGRAPHS["uniform"]()
+    wx, e_share, *vectors = (each.float() for each in make_inputs(hypergraph, 4, 8))
+    results = []
+    for factor in (1.0, scale):
+        scaled = Vectors(*(each / factor for each in vectors))
+        nodes, hyperedges = pass_messages(
+            wx * factor,
+            e_share,
+            scaled,
+            hypergraph,
+            delta=-1.0,
+            neighbourhood="centre",
+            activation=False,
+            backend="kernel",
+        )
+        assert nodes.isfinite().all()
+        results.append(hyperedges)
+    assert results[1].isfinite().all()
+
+
+def test_extreme_scores_stay_finite():
+    hypergraph = HYPERGRAPHS["uniform"]()
+    inputs = make_inputs(hypergraph, 4, 8)
+    inputs[1] = 1e4 * inputs[1]
+    inputs[2] = 1e3 * inputs[2]
+    inputs = [each.float() for each in inputs]
+    gradients = [each.float() for each in make_gradients(hypergraph, 4, 8)]
+    for result in compute(inputs, gradients, hypergraph, "kernel", delta=0.4):
+        assert result.isfinite().all()
+
+
+def test_input_need_not_be_contiguous():
+    hypergraph = HYPERGRAPHS["uniform"]()
+    inputs = [each.float() for each in make_inputs(hypergraph, 4, 8)]
+    gradients = [each.float() for each in make_gradients(hypergraph, 4, 8)]
+    views = [each.transpose(0, -1).contiguous().transpose(0, -1) for each in inputs]
+    expanded = [torch.ones(1).expand_as(each) for each in gradients]
+    ones = [torch.ones_like(each) for each in gradients]
+    assert not any(each.is_contiguous() for each in views)
+    first = compute(inputs, ones, hypergraph, "kernel", delta=-1.0)
+    second = compute(views, expanded, hypergraph, "kernel", delta=-1.0)
+    assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("width", [1, 4, 7, 10, 32, 33, 64, 130])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_sums_over_segments(hypergraph, width, scaled, dtype):
+    for incidence in (hypergraph.to_hyperedges, hypergraph.to_nodes):
+        sources, targets = len(incidence.backward), len(incidence.forward)
+        scales = (normal(sources, seed=1), normal(targets, seed=2)) if scaled else (None, None)
+        results = {}
+        for backend, precision in (("reference", torch.float64), ("kernel", dtype)):
+            values = normal(sources, width, seed=3).to(precision).requires_grad_()
+            factors = (None if each is None else each.to(precision) for each in scales)
+            sums = gather_sum(values, incidence, *factors, backend=backend)
+            weight = normal(targets, width, seed=4).to(precision)
+            results[backend] = sums.detach(), *torch.autograd.grad(sums, values, weight)
+        assert_near(results["kernel"], results["reference"], dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(
+    ("groups", "inner", "outer"),
+    [
+        (1, 32, 10),
+        (1, 32, 1),
+        (4, 8, 1),
+        (40, 8, 1),
+        (10, 32, 10),
+        (3, 5, 7),
+        (1, 1, 1),
+        (2, 128, 10),
+        (1, 64, 33),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 127, 300])
+def test_grouped_products(rows, groups, inner, outer, dtype):
+    leaves = [normal(rows, groups, inner, seed=1), normal(groups, inner, outer, seed=2)]
+    weight = normal(rows, groups, outer, seed=3)
     results = {}
-    for backend in ("reference", "kernel"):
-        inputs = [leaf.clone().requires_grad_() for leaf in leaves]
-        output = head_products(*inputs, backend=backend)
-        results[backend] = [output.detach(), *torch.autograd.grad((output * weight).sum(), inputs)]
-    for expected, actual in zip(results["reference"], results["kernel"], strict=True):
-        torch.testing.assert_close(actual, expected, rtol=10 * TOLERANCE[dtype], atol=10 * TOLERANCE[dtype])
+    for backend, precision in (("reference", torch.float64), ("kernel", dtype)):
+        inputs = [leaf.to(precision).requires_grad_() for leaf in leaves]
+        output = grouped_product(*inputs, backend=backend)
+        results[backend] = output.detach(), *torch.autograd.grad(output, inputs, weight.to(precision))
+    assert_near(results["kernel"], results["reference"], dtype)
 
 
 @pytest.mark.parametrize("rows", [1, 11, 12, 13, 127, 400])
 @pytest.mark.parametrize("inner", [1, 5, 511, 512, 700])
-def test_the_fixed_product_equals_torch(rows, inner):
-    matrix, weight = (
-        draw(rows, inner, dtype=torch.float32, seed=1),
-        draw(inner, 32, dtype=torch.float32, seed=2),
-    )
-    assert kernels_cpu.supports_product(matrix, 32)
+@pytest.mark.parametrize("columns", [32, 64])
+def test_the_fixed_product_equals_torch(rows, inner, columns):
+    matrix, weight = normal(rows, inner, seed=1).float(), normal(inner, columns, seed=2).float()
     weight.requires_grad_()
-    gradient = draw(rows, 32, dtype=torch.float32, seed=3)
-    product = FixedMatrix(matrix) @ weight
+    gradient = normal(rows, columns, seed=3).float()
+    product = PropagatedFeatures(matrix, lambda part: part) @ weight
     (actual,) = torch.autograd.grad((product * gradient).sum(), weight)
     torch.testing.assert_close(product, (matrix.double() @ weight.double()).float(), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(actual, (matrix.T.double() @ gradient.double()).float(), rtol=1e-4, atol=1e-4)
 
 
-def test_input_need_not_be_contiguous():
-    hypergraph = HYPERGRAPHS["uniform"]()
-    incidence, n = hypergraph.to_hyperedges, hypergraph.n_nodes
-    values = draw(8, 4, n, dtype=torch.float32, seed=1).permute(2, 1, 0)
-    source, target = (
-        draw(4, n, dtype=torch.float32, seed=2).T,
-        draw(n, 8, dtype=torch.float32, seed=3)[:, ::2],
-    )
-    results = [
-        attend(values, source, target, None, incidence, backend=name) for name in ("reference", "kernel")
-    ]
-    torch.testing.assert_close(*results)
-
-
-def test_extreme_scores_stay_finite():
-    hypergraph = HYPERGRAPHS["uniform"]()
-    values = draw(hypergraph.n_nodes, 4, 8, dtype=torch.float32, seed=1)
-    source = 1e4 * draw(hypergraph.n_nodes, 4, dtype=torch.float32, seed=2)
-    results = [
-        attend(values, source, source, None, hypergraph.to_hyperedges, backend=name)
-        for name in ("reference", "kernel")
-    ]
-    torch.testing.assert_close(*results)
+def test_there_is_a_product_of_our_own_for_four_heads_of_eight():
+    assert kernels_cpu.supports_product(torch.rand(20, 5), 32)
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_every_instruction_set_gives_the_same(level):
+@pytest.mark.parametrize(("heads", "units"), [(4, 8), (1, 10), (3, 5)])
+def test_every_instruction_set_gives_the_same(level, heads, units):
     hypergraph = HYPERGRAPHS["ragged"]()
-    features = draw(hypergraph.n_nodes, 40, dtype=torch.float32, seed=1)
-    model = DAHGNN(40, 3, hidden=16, generator=torch.Generator().manual_seed(0))
-    with ops.using("reference"):
-        expected = model(features, hypergraph)
     try:
         kernels_cpu.library().dahgnn_level(level)
-        actual = model(features, hypergraph)
+        for dtype in TOLERANCE:
+            inputs = make_inputs(hypergraph, heads, units)
+            check(hypergraph, inputs, make_gradients(hypergraph, heads, units), dtype, delta=-1.0)
+        test_grouped_products(300, 1, 32, 10, torch.float32)
+        test_the_fixed_product_equals_torch(127, 700, 32)
     finally:
         kernels_cpu.library().dahgnn_level(2)
-    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_number_of_threads_never_changes_a_bit():
     hypergraph = HYPERGRAPHS["ragged"]()
-    features = draw(hypergraph.n_nodes, 40, dtype=torch.float32, seed=1)
-    model = DAHGNN(40, 3, hidden=16, generator=torch.Generator().manual_seed(0))
-    incidence = hypergraph.to_nodes
-    values = draw(hypergraph.n_hyperedges, 4, 8, dtype=torch.float32, seed=1)
-    shares = [
-        draw(len(part), 4, dtype=torch.float32, seed=2) for part in (incidence.backward, incidence.forward)
-    ]
+    inputs = [each.float() for each in make_inputs(hypergraph, 4, 8)]
+    gradients = [each.float() for each in make_gradients(hypergraph, 4, 8)]
     threads, results = torch.get_num_threads(), []
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            results.append(attend(values, *shares, None, incidence, backend="kernel"))
+            results.append(compute(inputs, gradients, hypergraph, "kernel", delta=0.4))
     finally:
         torch.set_num_threads(threads)
-    assert all(torch.equal(results[0], other) for other in results)
-    assert torch.equal(model(features, hypergraph), model(features, hypergraph))
+    for other in results[1:]:
+        assert all(torch.equal(one, same) for one, same in zip(results[0], other, strict=True))
 
 
-def test_kernels_can_be_demanded_or_forbidden(caplog):
+def test_kernels_can_be_demanded_or_forbidden():
     hypergraph = HYPERGRAPHS["uniform"]()
-    values = torch.zeros(hypergraph.n_nodes, 1, 1, dtype=torch.float16)
-    shares = torch.zeros(hypergraph.n_nodes, 1, dtype=torch.float16)
+    values = torch.zeros(hypergraph.n_nodes, 1, dtype=torch.float16)
     with pytest.raises(ValueError, match="There must be a kernel for torch.float16 on cpu"):
-        attend(values, shares, shares, None, hypergraph.to_hyperedges, backend="kernel")
+        gather_sum(values, hypergraph.to_hyperedges, backend="kernel")
     with pytest.raises(ValueError, match="Did you mean 'reference'"), ops.using("referenc"):
         pass
 

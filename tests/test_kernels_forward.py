@@ -19,7 +19,7 @@ def test_large_scores_do_not_overflow():
     case.inputs[1] = (1000 * case.inputs[1]).round().abs()
     case.inputs[2:] = [(40 * vector).round() for vector in case.inputs[2:]]
     case.delta = None
-    nodes, hyperedges = case.reference()[0]
+    _, hyperedges = case.reference()[0]
     actual = case.forward()
     torch.testing.assert_close(actual[1].double(), hyperedges, rtol=1e-4, atol=1e-4)
     assert actual[0].isfinite().all()
@@ -81,15 +81,17 @@ def test_equal_densities_leave_the_attention_alone():
     with_density = case.forward()[:2]
     case.delta = None
     for actual, expected in zip(with_density, case.forward()[:2], strict=True):
-        assert_near(actual[case.paths.to_nodes.forward.offsets.diff()[: len(actual)] >= 0], expected)
+        assert_near(actual, expected)
 
 
-@pytest.mark.parametrize("place", [0, 3, 4, 129, 512])
+@pytest.mark.parametrize("place", [0, 3, 4, 65, 132])
 def test_the_extremes_count_each_row(place):
     """One node with a high score and another density: without any of them the attention would differ."""
-    n = 513
+    n = 133
     ring = Segments(torch.arange(n + 1), (torch.arange(n) + 1) % n).to(DEVICE)
-    pairs = Segments(2 * torch.arange(n + 1), (torch.arange(2 * n) // 2 + torch.arange(2 * n) % 2) % n).to(DEVICE)
+    pairs = Segments(2 * torch.arange(n + 1), (torch.arange(2 * n) // 2 + torch.arange(2 * n) % 2) % n).to(
+        DEVICE
+    )
     order = pairs.indices.argsort(stable=True)
     by_node = Segments(pairs.offsets, pairs.owners()[order])
     to_hyperedges = Incidence(pairs, by_node, pairs.owners(), order)
@@ -100,7 +102,9 @@ def test_the_extremes_count_each_row(place):
     vectors = [torch.tensor([[1.0, 0.25]])] * 3
     inputs = [tensor.to(DEVICE) for tensor in (wx, torch.zeros(n, 1), *vectors)]
     gradients = torch.ones(n, 1, 2, device=DEVICE), None
-    case = Case(type(make_case("one node", 1, 1).paths)(to_hyperedges, to_nodes, ring), inputs, gradients, -2.0)
+    case = Case(
+        type(make_case("one node", 1, 1).paths)(to_hyperedges, to_nodes, ring), inputs, gradients, -2.0
+    )
     for actual, expected in zip(case.forward()[:2], case.reference()[0], strict=True):
         assert_near(actual, expected)
 
@@ -115,11 +119,11 @@ def test_no_positive_score_means_no_density():
 
 def test_the_sums_are_those_of_one_attention():
     case = make_case("ragged", 3, 4, delta=None, activation=False)
-    wx, e_share, from_node, to_node, from_hyperedge = case.inputs
+    wx, e_share, from_node, *_ = case.inputs
     path = case.paths.to_hyperedges
     scores = ops.attention_scores((wx * from_node).sum(-1), e_share, path)
     sums = ops.weighted_sum(wx, ops.segment_softmax(scores, path), path)
-    nodes, hyperedges, kept = case.forward()
+    _, hyperedges, kept = case.forward()
     assert_near(hyperedges, elu(sums))
     assert_near(kept[0] + kept[1], sums)
 
@@ -136,3 +140,13 @@ def test_views_are_as_good_as_copies():
     assert not any(view.is_contiguous() for view in case.inputs)
     for actual, wanted in zip(case.forward()[:2], expected, strict=True):
         assert torch.equal(actual, wanted)
+
+
+def test_what_is_not_a_number_stays_so():
+    """A training that diverges must be seen to diverge."""
+    case = make_case("uniform", 2, 3)
+    case.inputs[0][case.paths.to_hyperedges.forward.indices[0]] = torch.inf
+    nodes, hyperedges, _ = case.forward()
+    assert not hyperedges[0].isfinite().any()
+    assert hyperedges.isfinite().any()
+    assert not nodes.isfinite().all()

@@ -24,11 +24,22 @@ def dense_sum(values, segments, source_scale, target_scale):
     return target * ((matrix * source) @ values.double())
 
 
-@pytest.mark.parametrize("width", [1, 4, 10, 32, 33, 130, 320, 784])
-@pytest.mark.parametrize("scaled", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("width", "scaled"),
+    [
+        (1, (False, True)),
+        (4, (True, True)),
+        (10, (False, False)),
+        (32, (True, True)),
+        (33, (True, False)),
+        (130, (True, True)),
+        (320, (True, True)),
+        (784, (False, False)),
+    ],
+)
 def test_sums_over_segments(width, scaled):
     generator = torch.Generator().manual_seed(0)
-    lists = [torch.randint(0, 90, (size,), generator=generator) for size in (1, 16, 17, 300, 3)]
+    lists = [torch.randint(0, 90, (size,), generator=generator) for size in (1, 16, 17, 90, 3)]
     hypergraph = Hypergraph.from_hyperedges(lists, n_nodes=101, cover_isolated=False).to(DEVICE)
     for segments in (hypergraph.by_hyperedge, hypergraph.by_node):
         other = hypergraph.n_nodes if segments is hypergraph.by_hyperedge else hypergraph.n_hyperedges
@@ -67,7 +78,10 @@ def test_sums_over_long_segments_and_of_views(dtype):
     ],
 )
 def test_grouped_products_and_their_gradients(rows, groups, inner, outer, dtype):
-    left, right = draw(rows, groups, inner, seed=1, dtype=dtype), draw(groups, inner, outer, seed=2, dtype=dtype)
+    left, right = (
+        draw(rows, groups, inner, seed=1, dtype=dtype),
+        draw(groups, inner, outer, seed=2, dtype=dtype),
+    )
     gradient = draw(rows, groups, outer, seed=3, dtype=dtype)
     check_product(left, right, gradient)
 
@@ -84,7 +98,9 @@ def check_product(left, right, gradient):
         strict=True,
     ):
         assert got.dtype == left.dtype
-        torch.testing.assert_close(got.double(), wanted, rtol=tolerance, atol=tolerance * float(wanted.abs().max()))
+        torch.testing.assert_close(
+            got.double(), wanted, rtol=tolerance, atol=tolerance * float(wanted.abs().max())
+        )
 
 
 @pytest.mark.parametrize("outer", [1, 10])

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from dahgnn.kernels_triton import (
+    Blocks,
     begin,
     block_of_segments,
     column_sums,
@@ -373,9 +374,9 @@ def messages_backward(
     nodes_gradient: Tensor,
     hyperedges_gradient: Tensor | None,
     wx: Tensor,
-    e_share: Tensor,
+    e_share: Tensor,  # noqa: ARG001 (the kernels of the CPU use it)
     vectors: Vectors,
-    nodes: Tensor,
+    nodes: Tensor,  # noqa: ARG001 (likewise)
     hyperedges: Tensor,
     kept: tuple[Tensor, ...],
     to_hyperedges: Incidence,
@@ -400,44 +401,48 @@ def messages_backward(
     wx_gradient, e_share_gradient, vector_gradients : Tensor, (n, heads, units), (m, heads), (3, heads, units)
         In the order of the vectors.
     """
-    wx, gradient = wx.contiguous(), nodes_gradient.contiguous()
+    wx, hyperedges = wx.contiguous(), hyperedges.contiguous()
     given = None if hyperedges_gradient is None else hyperedges_gradient.contiguous()
     from_node, to_node, from_hyperedge = map(unit_stride, vectors)
     there, back, rest = kept[:3], kept[3:6], kept[6:]
     density, crowds, scales = rest or (None, None, (None, None))
-    n, heads, units = wx.shape
-    m = len(hyperedges)
+    (n, heads, units), m = wx.shape, len(hyperedges)
     by_hyperedge, by_node = to_nodes.backward, to_hyperedges.backward
     first, second = (divide(len(each), len(each.indices), wx) for each in (by_hyperedge, by_node))
-    before = torch.empty_like(gradient) if activation else gradient
-    means, to_node_gradient = wx.new_empty(n, heads), wx.new_empty(n, heads)
-    block_heads, block_units = first.sizes["layout"][2:4]
-    block_rows = max(_ROW_BLOCK // (block_heads * block_units), 1)
-    launch(
-        _target_kernel, (-(-n // block_rows), first.grid[1]),
-        gradient, *back, before, means, to_node_gradient, n,
-        slope=slope, activation=activation, layout=first.sizes["layout"], block_rows=block_rows, warps=4,
-    )  # fmt: skip
+    before, means, to_node_gradient = _prepare(nodes_gradient.contiguous(), back, first, slope, activation)
     runs = first.grid[0], second.grid[0]
     partial = wx.new_empty(2 * runs[1] + runs[0], heads * units)
-    edge_before, edge_means, e_gradient = (
-        torch.empty_like(hyperedges),
-        wx.new_empty(m, heads),
-        torch.empty_like(e_share, memory_format=torch.contiguous_format),
-    )
+    next_before, next_means = torch.empty_like(hyperedges), wx.new_empty(m, heads)
+    e_gradient, wx_gradient = wx.new_empty(m, heads), torch.empty_like(wx)
     launch(
         _hyperedge_kernel, first.grid, by_hyperedge.offsets, by_hyperedge.indices,
         hyperedges, crowds, scales[1], before, back[2], means, given, *there,
-        edge_before, edge_means, e_gradient, partial[2 * runs[1] :], from_hyperedge, from_hyperedge.stride(0),
-        m, first.count, slope=slope, **first.sizes, warps=first.warps,
+        next_before, next_means, e_gradient, partial[2 * runs[1] :], from_hyperedge, from_hyperedge.stride(0),
+        m, first.blocks, slope=slope, **first.sizes, warps=first.warps,
     )  # fmt: skip
-    wx_gradient = torch.empty_like(wx)
     launch(
         _node_kernel, second.grid, by_node.offsets, by_node.indices,
-        wx, density, scales[0], edge_before, there[2], edge_means, to_node_gradient, wx_gradient, partial,
+        wx, density, scales[0], next_before, there[2], next_means, to_node_gradient, wx_gradient, partial,
         from_node, to_node, from_node.stride(0), to_node.stride(0),
-        n, second.count, slope=slope, **second.sizes, warps=second.warps,
+        n, second.blocks, slope=slope, **second.sizes, warps=second.warps,
     )  # fmt: skip
     sums = wx.new_empty(3, heads * units)
     column_sums(partial, sums, runs[1], runs[0])
     return wx_gradient, e_gradient, sums.view(3, heads, units)
+
+
+def _prepare(
+    gradient: Tensor, kept: tuple[Tensor, ...], blocks: Blocks, slope: float, activation: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the nodes' gradient before the activation, <g, s>, and the gradient of their shares."""
+    n, heads, _ = gradient.shape
+    before = torch.empty_like(gradient) if activation else gradient
+    means, share_gradient = gradient.new_empty(n, heads), gradient.new_empty(n, heads)
+    layout = blocks.sizes["layout"]
+    block_rows = max(_ROW_BLOCK // (layout[2] * layout[3]), 1)
+    launch(
+        _target_kernel, (-(-n // block_rows), blocks.grid[1]),
+        gradient, *kept, before, means, share_gradient, n,
+        slope=slope, activation=activation, layout=layout, block_rows=block_rows, warps=4,
+    )  # fmt: skip
+    return before, means, share_gradient

@@ -149,7 +149,7 @@ INLINE Vector<float, N> exponential_minus_one(Vector<float, N> x, Vector<float, 
 }
 template <typename T, int N>
 INLINE Vector<T, N> exponential(const Vector<T, N>& x) {
-    Vector<T, N> y;
+    Vector<T, N> y = {};
     if constexpr (sizeof(T) == 4) {
         Vector<T, N> scale;
         y = exponential_minus_one<N>(x, scale);
@@ -162,7 +162,7 @@ INLINE Vector<T, N> exponential(const Vector<T, N>& x) {
 template <typename T, int N>
 INLINE Vector<T, N> elu(const Vector<T, N>& x) {
     using V = Vector<T, N>;
-    V y;
+    V y = {};
     if constexpr (sizeof(T) == 4) {
         V scale;
         y = exponential_minus_one<N>(smaller<V>(V{}, x), scale);
@@ -201,8 +201,12 @@ constexpr int64_t count_blocks(int64_t rows) { return round_up(rows, BLOCK) / BL
 
 // Calls ``work(begin, end)`` on blocks of rows, shared among the threads.
 template <typename Work>
-void parallel(int threads, int64_t rows, Work work) {
-    const int64_t blocks = count_blocks(rows);
+void parallel(int threads, int64_t rows, int64_t block, Work work) {
+    const int64_t blocks = (rows + block - 1) / block;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (blocks > 1)
-    for (int64_t b = 0; b < blocks; ++b) work(b * BLOCK, std::min(rows, (b + 1) * BLOCK));
+    for (int64_t b = 0; b < blocks; ++b) work(b * block, std::min(rows, (b + 1) * block));
+}
+template <typename Work>
+void parallel(int threads, int64_t rows, Work work) {
+    parallel(threads, rows, BLOCK, work);
 }

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,14 +39,15 @@ def supports(tensor: Tensor) -> bool:
 
 def _loaded() -> ctypes.CDLL:
     loaded = library()
-    assert loaded is not None, "a kernel was called that `supports` denies"
+    if loaded is None:
+        raise RuntimeError("A kernel was called although `supports` says that there is none.")
     return loaded
 
 
 @cache
 def _function(name: str, dtype: torch.dtype, kinds: tuple[type, ...]) -> Callable[..., None]:
-    """Find a kernel and tell ctypes what it takes: the number of threads, and then arguments of such types."""
-    words = {int: ctypes.c_int64, float: ctypes.c_double, bool: ctypes.c_int}
+    """Find a kernel and tell ctypes what it takes: the number of threads, then arguments of such types."""
+    words: dict[type, Any] = {int: ctypes.c_int64, float: ctypes.c_double, bool: ctypes.c_int}
     function = _loaded()[f"dahgnn_{name}_{_SUFFIXES[dtype]}"]
     function.argtypes = [ctypes.c_int, *(words.get(kind, ctypes.c_void_p) for kind in kinds)]
     function.restype = None

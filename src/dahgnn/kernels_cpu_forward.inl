@@ -51,21 +51,19 @@ void direct_extreme(const T* row, int64_t units, int64_t stride, T* direction) {
 }
 
 template <typename T, int G, int U>
-INLINE void direct(const Layout<G, U>& layout, const T* row, const T* squares, T* direction) {
+INLINE void direct(const Group<T, G, U>& group, const T* row, const T* squares, T* direction) {
     using V = GroupVector<T, G>;
+    const auto& layout = group.layout;
     T inverse[G];
     bool extreme = false;
     for (int h = 0; h < G; ++h) {
-        extreme |= !(squares[h] > T(1e-20) && squares[h] < T(1e20));
-        inverse[h] = T(1) / std::sqrt(squares[h]);
+        const bool safe = squares[h] > T(1e-20) && squares[h] < T(1e20);
+        inverse[h] = safe ? T(1) / std::sqrt(squares[h]) : T(0);
+        extreme |= !safe && h < group.heads;
     }
-    if (extreme) {
-        for (int h = 0; h < G; ++h) direct_extreme(row + h, layout.units(), G, direction + h);
-        std::fill(direction + G * layout.units(), direction + layout.row(), T(0));
-    } else {
-        const V factor = repeat<T, G>(inverse);
-        for (int64_t j = 0; j < layout.row(); j += group_lanes<T, G>) store(direction + j, load<V>(row + j) * factor);
-    }
+    const V factor = repeat<T, G>(inverse);
+    for (int64_t j = 0; j < layout.row(); j += Group<T, G, U>::L) store(direction + j, load<V>(row + j) * factor);
+    for (int h = 0; extreme && h < G; ++h) direct_extreme(row + h, layout.units(), G, direction + h);
 }
 
 // Pass 1: the packets of the nodes, but for their density; their directions; the greatest score to hyperedges.
@@ -87,7 +85,7 @@ void project_rows(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
         copy(record, numbers, G);
         copy(record + 2 * G, numbers + G, G);
         if (!call.neighbours.offsets) continue;
-        direct<T, G, U>(layout, packet, numbers + 2 * G, call.directions + i * layout.direction());
+        direct<T, G, U>(group, packet, numbers + 2 * G, call.directions + i * layout.direction());
         V most = V{} - std::numeric_limits<T>::infinity();
         for (int64_t r = call.by_node.offsets[i]; r < call.by_node.offsets[i + 1]; ++r)
             most = larger<V>(most, group.read_share(call.e_share, call.by_node.indices[r]));
@@ -127,7 +125,7 @@ void sum_similarities(const Group<T, G, U>& group, const Forward<T>& call, int64
 }
 
 // Targets go through the steps of the work a few at a time, so that the processor need not wait for each.
-constexpr int64_t BATCH = 4;
+constexpr int64_t BATCH = 2;
 
 // A target on its way: its sources; their scores, then weights, and what the LeakyReLU takes from these.
 template <typename T, int G>
@@ -291,7 +289,7 @@ void attend_hyperedges(const Group<T, G, U>& group, const Forward<T>& call, int6
     }
 }
 
-// A source without a row, whose score is less than any other.
+// A source without a row, whose score is less than any other, as the slope is positive.
 template <typename T, int G, int U>
 void write_no_source(const Layout<G, U>& layout, T* packet) {
     std::fill(packet, packet + layout.packet(), T(0));

@@ -1,20 +1,20 @@
 // Sums over segments and small products.
 
-// out[k] = target_scale[k] * sum of source_scale[j] * values[j], W columns at a time, or, with W = 0, ``columns``.
+// W columns of out[k] = target_scale[k] * sum of source_scale[j] * values[j].
 template <typename T, int W>
-void gather_rows(int64_t begin, int64_t end, int64_t columns, int64_t stride, const Segments& segments,
-                 const T* source_scale, const T* target_scale, const T* values, T* output) {
-    const int64_t width = W ? W : columns;
-    T sum[W ? W : 32];
+void gather_columns(int64_t begin, int64_t end, int64_t stride, const Segments& segments, const T* source_scale,
+                    const T* target_scale, const T* values, T* output) {
+    constexpr int N = W % lanes<T> == 0 ? lanes<T> : W % 4 == 0 ? 4 : W % 2 == 0 ? 2 : 1, PARTS = W / N;
+    using V = Vector<T, N>;
     for (int64_t k = begin; k < end; ++k) {
-        std::fill(sum, sum + width, T(0));
+        V sum[PARTS] = {};
         for (int64_t t = segments.offsets[k]; t < segments.offsets[k + 1]; ++t) {
-            const T* const row = values + segments.indices[t] * stride;
-            const T scale = source_scale ? source_scale[segments.indices[t]] : T(1);
-            for (int64_t j = 0; j < width; ++j) sum[j] += scale * row[j];
+            const int64_t j = segments.indices[t];
+            const T scale = source_scale ? source_scale[j] : T(1);
+            for (int p = 0; p < PARTS; ++p) sum[p] += scale * load<V>(values + j * stride + p * N);
         }
         const T scale = target_scale ? target_scale[k] : T(1);
-        for (int64_t j = 0; j < width; ++j) output[k * stride + j] = scale * sum[j];
+        for (int p = 0; p < PARTS; ++p) store(output + k * stride + p * N, scale * sum[p]);
     }
 }
 
@@ -22,11 +22,16 @@ template <typename T>
 void gather_sum(int threads, int64_t targets, int64_t width, const Segments& segments, const T* source_scale,
                 const T* target_scale, const T* values, T* output) {
     // Wide rows in strips, so that those that a strip sums stay in the cache.
-    for (int64_t first = 0; first < width; first += 32) {
-        const int64_t columns = std::min<int64_t>(width - first, 32);
+    for (int64_t first = 0, columns; first < width; first += columns) {
+        const int64_t rest = width - first;
+        columns = rest >= 32 ? 32 : rest == 10 ? 10 : rest >= 16 ? 16 : rest >= 4 ? 4 : 1;
+        const auto gather = columns == 32   ? gather_columns<T, 32>
+                            : columns == 16 ? gather_columns<T, 16>
+                            : columns == 10 ? gather_columns<T, 10>
+                            : columns == 4  ? gather_columns<T, 4>
+                                            : gather_columns<T, 1>;
         parallel(threads, targets, [&](int64_t begin, int64_t end) {
-            const auto gather = columns == 32 ? gather_rows<T, 32> : columns == 10 ? gather_rows<T, 10> : gather_rows<T, 0>;
-            gather(begin, end, columns, width, segments, source_scale, target_scale, values + first, output + first);
+            gather(begin, end, width, segments, source_scale, target_scale, values + first, output + first);
         });
     }
 }
@@ -194,27 +199,35 @@ void grouped_product_backward(int threads, int64_t count, int64_t groups, int64_
 template <typename T, int R>
 void product_rows(int64_t inner, int64_t stride, int64_t columns, const T* __restrict a, const T* __restrict b,
                   T* __restrict c, bool add) {
-    constexpr int N = LANES * 4 / sizeof(T), PARTS = 32 / N;
+    constexpr int N = LANES * 4 / sizeof(T), PARTS = 32 / N, STEP = 64 / sizeof(T);
     using V = Vector<T, N>;
+    // The rows that come next are fetched, unless these are so long that they would not stay.
+    const int64_t ahead = stride < 2048 ? R * stride : 0;
     V sums[R][PARTS];
     for (int r = 0; r < R; ++r)
         for (int p = 0; p < PARTS; ++p) sums[r][p] = add ? load<V>(c + r * columns + p * N) : V{};
-    for (int64_t k = 0; k < inner; ++k) {
-        V row[PARTS];
-        for (int p = 0; p < PARTS; ++p) row[p] = load<V>(b + k * columns + p * N);
-        for (int r = 0; r < R; ++r)
-            for (int p = 0; p < PARTS; ++p) sums[r][p] += a[r * stride + k] * row[p];
+    for (int64_t start = 0; start < inner; start += STEP) {
+        for (int r = 0; r < R; ++r) __builtin_prefetch(a + r * stride + start + ahead, 0, 2);
+        for (int64_t k = start; k < std::min(inner, start + STEP); ++k) {
+            V row[PARTS];
+            for (int p = 0; p < PARTS; ++p) row[p] = load<V>(b + k * columns + p * N);
+            for (int r = 0; r < R; ++r)
+                for (int p = 0; p < PARTS; ++p) sums[r][p] += a[r * stride + k] * row[p];
+        }
     }
     for (int r = 0; r < R; ++r)
         for (int p = 0; p < PARTS; ++p) store(c + r * columns + p * N, sums[r][p]);
 }
 
+// Rows of A that a thread takes: a multiple of those in registers.
+constexpr int64_t PRODUCT_BLOCK = 36;
+
 // A tall matrix (rows, inner) times one of few columns, a multiple of 32, as four heads of eight units have.
 template <typename T>
 void product(int threads, int64_t rows, int64_t inner, int64_t columns, const T* a, const T* b, T* c) {
     constexpr int R = LANES == 16 ? 12 : 3;
-    const int64_t tile = 512;  // rows of B that stay in the cache
-    parallel(threads, rows, [&](int64_t begin, int64_t end) {
+    const int64_t tile = 1024;  // rows of B that stay in the cache
+    parallel(threads, rows, PRODUCT_BLOCK, [&](int64_t begin, int64_t end) {
         for (int64_t k = 0; k < inner; k += tile)
             for (int64_t j = 0; j < columns; j += 32) {
                 const int64_t count = std::min(tile, inner - k);

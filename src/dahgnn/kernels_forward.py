@@ -1,15 +1,14 @@
-"""Launch the GPU kernels of the forward pass, in Triton: density, attention to hyperedges, attention to nodes.
+"""Launch the GPU kernels of the forward pass, in Triton: density, attention to hyperedges and to nodes.
 
-Shares of the scores are not kept in memory: they are products of rows that a program gathers anyway. What the
-extremes of densities and scores need is found on the way: the pass before a pass that scales densities leaves
-them, by atomic maxima, whose order does not matter.
+Sources' shares of the scores are nowhere kept: they are products of rows that a program gathers anyway. The
+extremes that scale densities are found on the way: each pass leaves those that the next one needs, by atomic
+maxima, whose order does not matter.
 """
 
 from __future__ import annotations
 
 import contextlib
 
-import torch
 from torch import Tensor
 
 from dahgnn.kernels_triton import (
@@ -39,8 +38,8 @@ from dahgnn.segments import Incidence, Segments
 with contextlib.suppress(ImportError):
     import triton.language as tl
 
-# Copies of the extremes, which programs take in turn, and the numbers of which their distance is a multiple: on
-# one line of memory, programs would wait for each other.
+# Copies of the extremes, which programs take in turn, and the numbers between them: on one line of memory,
+# programs would wait for each other.
 _COPIES, _LINE = 8, 32
 # Rows of which a program takes the scores at a time, at the most.
 _PEAK_ROWS = 16
@@ -58,7 +57,7 @@ def _clear_kernel(extremes: tl.tensor, size: tl.tensor, block: tl.constexpr, ove
 
 @jit
 def _no_extremes(like: tl.tensor, layout: tl.constexpr) -> tl.tensor:
-    """Return what is found when nothing was seen: −(least density), greatest density, greatest score, nothing."""
+    """Return what was seen before anything: −(least density), greatest density, greatest score, a gap."""
     return tl.full([4, layout[2]], -float("inf"), like.dtype.element_ty)
 
 
@@ -76,7 +75,9 @@ def _see(seen: tl.tensor, density: tl.tensor, scores: tl.tensor, present: tl.ten
 
 
 @jit
-def _leave_extremes(extremes: tl.tensor, seen: tl.tensor, copies: tl.constexpr, spacing: tl.constexpr, layout: tl.constexpr) -> None:
+def _leave_extremes(
+    extremes: tl.tensor, seen: tl.tensor, copies: tl.constexpr, spacing: tl.constexpr, layout: tl.constexpr
+) -> None:
     """Add what this program has seen to what others have."""
     kind, head = tl.arange(0, 4)[:, None], program_heads(layout)[None, :]
     places = tl.program_id(0) % copies * spacing + kind * layout[0] + head
@@ -86,7 +87,11 @@ def _leave_extremes(extremes: tl.tensor, seen: tl.tensor, copies: tl.constexpr, 
 
 @jit
 def _found(
-    extremes: tl.tensor, which: tl.constexpr, copies: tl.constexpr, spacing: tl.constexpr, layout: tl.constexpr
+    extremes: tl.tensor,
+    which: tl.constexpr,
+    copies: tl.constexpr,
+    spacing: tl.constexpr,
+    layout: tl.constexpr,
 ) -> tl.tensor:
     """Return one of the extremes, (heads,)."""
     found = load_heads(extremes, which, layout)
@@ -97,7 +102,11 @@ def _found(
 
 @jit
 def _density_scale(
-    extremes: tl.tensor, tolerance: tl.constexpr, copies: tl.constexpr, spacing: tl.constexpr, layout: tl.constexpr
+    extremes: tl.tensor,
+    tolerance: tl.constexpr,
+    copies: tl.constexpr,
+    spacing: tl.constexpr,
+    layout: tl.constexpr,
 ) -> tl.tensor:
     """Return what to subtract from densities and what to multiply them with, (heads,) each, (5)."""
     low = -_found(extremes, 0, copies, spacing, layout)
@@ -143,7 +152,7 @@ def _density_of_rows(
     block_members: tl.constexpr,
     longest: tl.constexpr,
 ) -> tl.tensor:
-    """Sum the similarities over ``delta`` of a block's nodes to their neighbours; return extremes and length."""
+    """Sum each node's similarities over ``delta`` to its neighbours; return extremes and length."""
     rows, mine, segments, lengths, length = block_of_segments(
         offsets, indices, first, nodes, block_rows, longest
     )
@@ -199,6 +208,71 @@ def _peak_of_rows(
 
 
 @jit
+def _density_of_blocks(
+    program: tl.tensor,
+    programs: tl.tensor,
+    seen: tl.tensor,
+    offsets: tl.tensor,
+    indices: tl.tensor,
+    values: tl.tensor,
+    density: tl.tensor,
+    nodes: tl.tensor,
+    delta: tl.constexpr,
+    layout: tl.constexpr,
+    block_rows: tl.constexpr,
+    block_members: tl.constexpr,
+    longest: tl.constexpr,
+) -> tl.tensor:
+    """Compute the densities of this program's blocks; return the extremes."""
+    for first in range(program * block_rows, nodes, programs * block_rows):
+        seen, length = _density_of_rows(
+            first, nodes, seen, offsets, indices, values, density, delta,
+            layout, block_rows, block_members, longest,
+        )  # fmt: skip
+        if block_rows > 1 and length > longest:
+            for row in range(first, tl.minimum(first + block_rows, nodes)):
+                if length_of(offsets, row) > longest:
+                    seen, _ = _density_of_rows(
+                        row, nodes, seen, offsets, indices, values, density, delta,
+                        layout, 1, block_members * block_rows, 2147483647,
+                    )  # fmt: skip
+    return seen
+
+
+@jit
+def _peak_of_blocks(
+    program: tl.tensor,
+    programs: tl.tensor,
+    seen: tl.tensor,
+    offsets: tl.tensor,
+    indices: tl.tensor,
+    values: tl.tensor,
+    shares: tl.tensor,
+    vector: tl.tensor,
+    nodes: tl.tensor,
+    slope: tl.constexpr,
+    layout: tl.constexpr,
+    block_rows: tl.constexpr,
+    block_members: tl.constexpr,
+    longest: tl.constexpr,
+) -> tl.tensor:
+    """Find the greatest score of this program's blocks; return the extremes."""
+    for first in range(program * block_rows, nodes, programs * block_rows):
+        seen, length = _peak_of_rows(
+            first, nodes, seen, offsets, indices, values, shares, vector, slope,
+            layout, block_rows, block_members, longest,
+        )  # fmt: skip
+        if block_rows > 1 and length > longest:
+            for row in range(first, tl.minimum(first + block_rows, nodes)):
+                if length_of(offsets, row) > longest:
+                    seen, _ = _peak_of_rows(
+                        row, nodes, seen, offsets, indices, values, shares, vector, slope,
+                        layout, 1, block_members * block_rows, 2147483647,
+                    )  # fmt: skip
+    return seen
+
+
+@jit
 def _density_kernel(
     near_offsets: tl.tensor,
     near_indices: tl.tensor,
@@ -210,7 +284,6 @@ def _density_kernel(
     density: tl.tensor,
     extremes: tl.tensor,
     nodes: tl.tensor,
-    count: tl.tensor,
     programs: tl.tensor,
     stride: tl.tensor,
     delta: tl.constexpr,
@@ -232,33 +305,16 @@ def _density_kernel(
     program = tl.program_id(0).to(tl.int64)
     seen = _no_extremes(values, layout)
     if program < programs:
-        for block in range(program, count, programs):
-            first = block * block_rows
-            seen, length = _density_of_rows(
-                first, nodes, seen, near_offsets, near_indices, values, density, delta,
-                layout, block_rows, block_members, longest,
-            )  # fmt: skip
-            if block_rows > 1 and length > longest:
-                for row in range(first, tl.minimum(first + block_rows, nodes)):
-                    if length_of(near_offsets, row) > longest:
-                        seen, _ = _density_of_rows(
-                            row, nodes, seen, near_offsets, near_indices, values, density, delta,
-                            layout, 1, block_members * block_rows, 2147483647,
-                        )  # fmt: skip
+        seen = _density_of_blocks(
+            program, programs, seen, near_offsets, near_indices, values, density, nodes, delta,
+            layout, block_rows, block_members, longest,
+        )  # fmt: skip
     else:
         weights = load_vector(vector, stride, layout)
-        for first in range((program - programs) * peak_rows, nodes, (tl.num_programs(0) - programs) * peak_rows):
-            seen, length = _peak_of_rows(
-                first, nodes, seen, offsets, indices, values, shares, weights, slope,
-                layout, peak_rows, block_members, longest,
-            )  # fmt: skip
-            if block_rows > 1 and length > longest:
-                for row in range(first, tl.minimum(first + peak_rows, nodes)):
-                    if length_of(offsets, row) > longest:
-                        seen, _ = _peak_of_rows(
-                            row, nodes, seen, offsets, indices, values, shares, weights, slope,
-                            layout, 1, block_members * peak_rows, 2147483647,
-                        )  # fmt: skip
+        seen = _peak_of_blocks(
+            program - programs, tl.num_programs(0) - programs, seen, offsets, indices, values, shares,
+            weights, nodes, slope, layout, peak_rows, block_members, longest,
+        )  # fmt: skip
     _leave_extremes(extremes, seen, copies, spacing, layout)
 
 
@@ -330,7 +386,7 @@ def _attend_rows(
         plus = plus * shrink[:, :, None] + tl.sum(upper[:, :, :, None] * tile, 0)
         minus = minus * shrink[:, :, None] + tl.sum((weights - upper)[:, :, :, None] * tile, 0)
         highest = higher
-    some = total > 0
+    some = tl.broadcast_to((lengths > 0)[:, None], total.shape)
     inverse = tl.where(some, 1.0 / total, 0.0)
     # An empty segment may have seen any row: nothing of it must stay, not even an infinity times zero.
     plus = tl.where(some[:, :, None], plus * inverse[:, :, None], 0.0)
@@ -393,20 +449,19 @@ def _attend_kernel(
     seen = _no_extremes(values, layout)
     source_vector = load_vector(source_vector, source_stride, layout)
     target_vector = load_vector(target_vector, target_stride, layout)
-    if next_vector is not None:
-        next_vector = load_vector(next_vector, next_stride, layout)
+    following = None if next_vector is None else load_vector(next_vector, next_stride, layout)
     low, factor = None, None
     if density is not None:
         low, factor = _density_scale(extremes, tolerance, copies, spacing, layout)
-        row = tl.arange(0, 1)
-        first_alone = row == tl.program_id(0)
-        store_shares(scale, low[None, :], row, first_alone, layout, 2, 0)
-        store_shares(scale, factor[None, :], row, first_alone, layout, 2, 1)
+        alone = tl.arange(0, 1)
+        first_alone = alone == tl.program_id(0)
+        store_shares(scale, low[None, :], alone, first_alone, layout, 2, 0)
+        store_shares(scale, factor[None, :], alone, first_alone, layout, 2, 1)
     for block in range(tl.program_id(0).to(tl.int64), count, tl.num_programs(0)):
         first = block * block_rows
         seen, length = _attend_rows(
             first, targets, seen, offsets, indices, values, shares, target_rows, density, results,
-            source_vector, target_vector, next_vector, low, factor, slope, activation,
+            source_vector, target_vector, following, low, factor, slope, activation,
             layout, block_rows, block_members, longest,
         )  # fmt: skip
         if block_rows > 1 and length > longest:
@@ -414,7 +469,7 @@ def _attend_kernel(
                 if length_of(offsets, row) > longest:
                     seen, _ = _attend_rows(
                         row, targets, seen, offsets, indices, values, shares, target_rows, density, results,
-                        source_vector, target_vector, next_vector, low, factor, slope, activation,
+                        source_vector, target_vector, following, low, factor, slope, activation,
                         layout, 1, wide, 2147483647,
                     )  # fmt: skip
     if next_vector is not None:
@@ -433,7 +488,7 @@ def _density(
     delta: float,
     slope: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the density of nodes, (n, heads), and the extremes for both passes, of which the first are found."""
+    """Return the density of nodes, (n, heads), and the extremes for both passes, the first of them found."""
     nodes, heads, _ = wx.shape
     extremes = wx.new_empty(2, _COPIES, _spacing(heads))
     launch(
@@ -454,7 +509,7 @@ def _density(
     launch(
         _density_kernel, (programs + peak_programs, head_blocks),
         neighbours.offsets, neighbours.indices, by_node.offsets, by_node.indices,
-        wx, e_share, vector, density, extremes, nodes, blocks.count, programs, vector.stride(0),
+        wx, e_share, vector, density, extremes, nodes, programs, vector.stride(0),
         delta=float(delta), slope=slope, copies=_COPIES, spacing=_spacing(heads), peak_rows=peak_rows,
         **blocks.sizes, warps=blocks.warps,
     )  # fmt: skip
@@ -508,10 +563,15 @@ def messages_forward(
     wx, e_share = wx.contiguous(), e_share.contiguous()
     from_node, to_node, from_hyperedge = map(unit_stride, vectors)
     nodes, hyperedges, heads = len(wx), len(e_share), wx.shape[1]
-    density, extremes, crowds, scales = None, (None, None), None, (None, None)
+    density: Tensor | None = None
+    crowds: Tensor | None = None
+    extremes: Tensor | tuple[None, None] = (None, None)
+    scales: Tensor | tuple[None, None] = (None, None)
+    found: tuple[Tensor, ...] = ()
     if neighbours is not None and delta is not None:
         density, extremes = _density(wx, e_share, from_node, to_hyperedges, neighbours, delta, slope)
         crowds, scales = wx.new_empty(hyperedges, heads), wx.new_empty(2, 2, heads)
+        found = density, crowds, scales
     settings = {"tolerance": tolerance, "slope": slope, "copies": _COPIES, "spacing": _spacing(heads)}
     there, back = _results(hyperedges, wx), _results(nodes, wx)
     blocks = divide(hyperedges, len(to_hyperedges.owners), wx)
@@ -519,22 +579,21 @@ def messages_forward(
         _attend_kernel, blocks.grid, to_hyperedges.forward.offsets, to_hyperedges.forward.indices,
         wx, e_share, None, density, extremes[0], *there, crowds, scales[0], extremes[1],
         from_node, to_node, None if density is None else from_hyperedge,
-        from_node.stride(0), to_node.stride(0), from_hyperedge.stride(0), hyperedges, blocks.count,
+        from_node.stride(0), to_node.stride(0), from_hyperedge.stride(0), hyperedges, blocks.blocks,
         activation=True, **settings, **blocks.sizes, warps=blocks.warps,
     )  # fmt: skip
     blocks = divide(nodes, len(to_nodes.owners), wx)
     launch(
         _attend_kernel, blocks.grid, to_nodes.forward.offsets, to_nodes.forward.indices,
         there[0], None, wx, crowds, extremes[1], *back, None, scales[1], None,
-        from_hyperedge, to_node, None, from_hyperedge.stride(0), to_node.stride(0), 0, nodes, blocks.count,
+        from_hyperedge, to_node, None, from_hyperedge.stride(0), to_node.stride(0), 0, nodes, blocks.blocks,
         activation=activation, **settings, **blocks.sizes, warps=blocks.warps,
     )  # fmt: skip
-    kept = *there[1:], *back[1:]
-    return back[0], there[0], kept if density is None else (*kept, density, crowds, scales)
+    return back[0], there[0], (*there[1:], *back[1:], *found)
 
 
 def _results(targets: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Make room for the sums of targets, their parts above and below zero, and three numbers for each head."""
+    """Make room for the sums of targets, their parts above and below zero, and three numbers a head."""
     _, heads, units = like.shape
     sums, positive, negative = (like.new_empty(targets, heads, units) for _ in range(3))
     return sums, positive, negative, like.new_empty(targets, 3, heads)

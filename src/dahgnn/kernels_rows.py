@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from dahgnn.kernels_triton import (
-    AT_ONCE,
     begin,
     block_of_segments,
     column_sums,
@@ -32,6 +31,8 @@ from dahgnn.segments import Segments
 with contextlib.suppress(ImportError):
     import triton.language as tl
 
+# Registers that a sum needs, and the programs that then run at once on a multiprocessor.
+_REGISTERS, _AT_ONCE = 64, 32
 # Outputs of a group from which on a product is a library's.
 _LARGE = 128
 # Rows and inputs of a group that a program multiplies at a time, and the numbers where there is one output.
@@ -132,10 +133,10 @@ def gather_sum(
     )
     sums = values.new_empty(len(forward), width)
     # Each column is a head of its own, of one unit.
-    blocks = divide(len(forward), len(forward.indices), values.unsqueeze(-1), 2 * AT_ONCE)
+    blocks = divide(len(forward), len(forward.indices), values.unsqueeze(-1), _AT_ONCE)
     launch(
         _gather_sum_kernel, blocks.grid, forward.offsets, forward.indices, values, source_scale, target_scale,
-        sums, len(forward), blocks.count, **blocks.sizes, warps=blocks.warps,
+        sums, len(forward), blocks.blocks, **blocks.sizes, warps=blocks.warps, registers=_REGISTERS,
     )  # fmt: skip
     return sums
 
@@ -273,7 +274,9 @@ def _thin_kernel(
         places = weights + group * weight_strides[0] + column * weight_strides[1]
         vector = tl.load(places, mask=inside, other=0.0)
         places = row[:, None] * row_strides[0] + (group * row_strides[1] + column * row_strides[2])[None, :]
-        total += tl.load(rows + places, mask=(row < count)[:, None] & inside[None, :], other=0.0) * vector[None, :]
+        total += (
+            tl.load(rows + places, mask=(row < count)[:, None] & inside[None, :], other=0.0) * vector[None, :]
+        )
     total = tl.sum(tl.reshape(total, [block_rows, block_groups, block_inner]), 2)
     group = tl.program_id(1) * block_groups + tl.arange(0, block_groups)
     places = row[:, None] * groups + group[None, :]
@@ -299,25 +302,32 @@ def _thin_backward_kernel(
     block_inner: tl.constexpr,
     overlap: tl.constexpr,
 ) -> None:
-    """The same backward, for some groups and inputs, which are one axis."""
+    """Go back through `_thin_kernel` for some groups and inputs, which are one axis."""
     begin(overlap)
     cell = tl.arange(0, block_groups * block_inner)
     group = tl.program_id(1) * block_groups + cell // block_inner
     column = tl.program_id(2) * block_inner + cell % block_inner
     inside = (group < groups) & (column < inner)
     vector = tl.load(weights + group * weight_strides[0] + column * weight_strides[1], mask=inside, other=0.0)
-    total = tl.full([block_rows, block_groups * block_inner], 0.0, partial.dtype.element_ty)
+    vector = tl.reshape(vector, [block_groups, block_inner])
+    total = tl.full([block_rows, block_groups, block_inner], 0.0, partial.dtype.element_ty)
+    whole = tl.program_id(1) * block_groups + tl.arange(0, block_groups)
     for block in range(tl.program_id(0).to(tl.int64), blocks, tl.num_programs(0)):
         row = block * block_rows + tl.arange(0, block_rows)
+        places = row[:, None] * gradient_strides[0] + (whole * gradient_strides[1])[None, :]
+        given = tl.load(gradient + places, mask=(row < count)[:, None] & (whole < groups)[None, :], other=0.0)
         present = (row < count)[:, None] & inside[None, :]
-        places = row[:, None] * gradient_strides[0] + (group * gradient_strides[1])[None, :]
-        given = tl.load(gradient + places, mask=present, other=0.0)
         places = row[:, None] * row_strides[0] + (group * row_strides[1] + column * row_strides[2])[None, :]
-        total += given * tl.load(rows + places, mask=present, other=0.0)
-        places = row[:, None] * (groups * inner) + (group * inner + column)[None, :]
-        tl.store(rows_gradient + places, given * vector[None, :], mask=present)
+        tile = tl.load(rows + places, mask=present, other=0.0)
+        total += given[:, :, None] * tl.reshape(tile, total.shape)
+        back = tl.reshape(given[:, :, None] * vector[None, :, :], tile.shape)
+        tl.store(
+            rows_gradient + row[:, None] * (groups * inner) + (group * inner + column)[None, :],
+            back,
+            mask=present,
+        )
     places = tl.program_id(0) * (groups * inner) + group * inner + column
-    tl.store(partial + places, tl.sum(total, 0), mask=inside)
+    tl.store(partial + places, tl.reshape(tl.sum(total, 0), cell.shape), mask=inside)
 
 
 def grouped_product(rows: Tensor, weights: Tensor) -> Tensor:
@@ -347,7 +357,7 @@ def grouped_product(rows: Tensor, weights: Tensor) -> Tensor:
 
 
 def grouped_product_backward(gradient: Tensor, rows: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of `grouped_product`: of rows (n, groups, inner), of weights (groups, inner, outer)."""
+    """Return the gradients of `grouped_product`, (n, groups, inner) and (groups, inner, outer)."""
     count, (groups, inner, outer) = len(rows), weights.shape
     if outer > _LARGE:
         rows_gradient = torch.einsum("ngo,gio->ngi", gradient, weights)

@@ -34,21 +34,20 @@ _compiling: ContextVar[bool] = ContextVar("compiling", default=False)
 
 # Numbers of a row that a program takes: 128 bytes in float32 at the least, so that a gather takes full lines.
 _NARROW, _WIDE = 32, 64
-# Numbers of a tile for one warp: 16 registers a thread. A kernel then needs about 100, so that 20 warps are under
-# way on each multiprocessor: all of them at ten thousand rows of 32.
-_TILE = 512
 # Rows of a program at the most, and members of each that are under way at once.
 _ROWS, _MEMBERS = 16, 4
-# Members from which on a segment is walked by a whole program; and the mean from which on all of them are, by
-# so many warps.
-_LONG, _LONG_MEAN, _LONG_WARPS = 64, 32, 4
+# Members up to which a segment is walked beside others; and the mean from which on each has a program of its
+# own, of so many warps, with so many numbers of a tile for each.
+_LONG, _LONG_MEAN, _LONG_WARPS, _TILE = 64, 32, 4, 512
 # A length that no segment exceeds.
 NO_LIMIT = 2**31 - 1
-# Registers of a thread at the most, in single precision, and the programs of one warp that then run at once on a
-# multiprocessor. There are not more programs than run at once: each takes blocks of rows in turn.
+# Registers of a thread at the most, in single precision, and the programs of one warp that then run at once
+# on a multiprocessor. There are not more programs than run at once: each takes blocks of rows in turn.
 _REGISTERS, AT_ONCE = 96, 20
-# Columns of a program that sums what others left, few so that there are many such programs; and its rows at a time.
+# Columns of a program that sums what others left, few so that there are many such programs; and its rows.
 _SUM_WIDTH, _SUM_ROWS = 4, 1024
+# Numbers for each thread from which on Triton spreads them over the threads as it likes.
+_FEW = 1
 
 
 def jit(function: Callable[..., Any]) -> Any:
@@ -78,18 +77,18 @@ class Blocks(NamedTuple):
     ----------
     grid : tuple of int
         Programs: for rows × for blocks of heads.
-    count : int
+    blocks : int
         Blocks of rows; the programs take them in turn.
     warps : int
         Warps of a program.
     sizes : dict
-        What the compiler knows: the layout, the rows of a block, the members of each that are taken at a time,
-        and the length up to which a segment is walked beside others. The layout is heads and units as given,
-        the powers of two that hold a program's share of each, and the threads that share a head's units.
+        What the compiler knows: the layout, the rows of a block, the members of each that are taken at a
+        time, and the length up to which a segment is walked beside others. The layout is heads and units as
+        given, the powers of two that hold a program's share of each, and the threads that share a head.
     """
 
     grid: tuple[int, int]
-    count: int
+    blocks: int
     warps: int
     sizes: dict[str, Any]
 
@@ -113,7 +112,9 @@ def divide(rows: int, incidences: int, values: Tensor, at_once: int = AT_ONCE) -
     """
     heads, units = values.shape[-2:]
     block_units = power_of_two(units)
-    block_heads, wider = (min(power_of_two(heads), max(1, width // block_units)) for width in (_NARROW, _WIDE))
+    block_heads, wider = (
+        min(power_of_two(heads), max(1, width // block_units)) for width in (_NARROW, _WIDE)
+    )
     if heads % wider == 0:  # otherwise some threads of the last block would have nothing to do
         block_heads = wider
     width = block_heads * block_units
@@ -124,7 +125,7 @@ def divide(rows: int, incidences: int, values: Tensor, at_once: int = AT_ONCE) -
     if incidences > _LONG_MEAN * rows:
         warps, block_rows, members = _LONG_WARPS, 1, max(_LONG_WARPS * _TILE // width, 1)
     # Of few numbers Triton has each thread load its own anyway.
-    few = members * block_rows * block_heads < 32 * warps
+    few = members * block_rows * block_heads < _FEW * 32 * warps
     sizes = {
         "layout": (heads, units, block_heads, block_units, 1 if few else max(block_units // vector, 1)),
         "block_rows": block_rows,
@@ -143,15 +144,26 @@ def _can_overlap(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
 
 
-def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, warps: int, **constants: Any) -> None:
-    """Start a kernel on the device of its first tensor; the constants are compiled in."""
+def launch(
+    kernel: Any,
+    grid: tuple[int, ...],
+    *arguments: Any,
+    warps: int,
+    registers: int = _REGISTERS,
+    **constants: Any,
+) -> None:
+    """Start a kernel on the device of its first tensor; the constants are compiled in.
+
+    A program of one warp gets so many registers a thread at the most, unless it computes in double precision.
+    """
     first = next(each for each in arguments if isinstance(each, Tensor))
     overlap = _can_overlap(first.device)
-    options: dict[str, Any] = {"num_warps": warps, "enable_fp_fusion": True}
+    options: dict[str, Any] = {"num_warps": warps, "num_stages": 1, "enable_fp_fusion": True}
     if overlap:
         options["launch_pdl"] = True
-    if warps == 1 and first.is_cuda and all(each.element_size() < 8 or not each.is_floating_point() for each in arguments if isinstance(each, Tensor)):
-        options["maxnreg"] = _REGISTERS
+    double = any(getattr(each, "dtype", None) == torch.float64 for each in arguments)
+    if warps == 1 and first.is_cuda and not double:
+        options["maxnreg"] = registers
     with torch.cuda.device_of(first):
         if _compiling.get():
             kernel.warmup(*arguments, grid=grid, **constants, overlap=overlap, **options)
@@ -344,17 +356,17 @@ def block_of_segments(
     block_rows: tl.constexpr,
     longest: tl.constexpr,
 ) -> tl.tensor:
-    """Return the rows of a block, which of them are here, their segments and lengths, and the greatest length.
+    """Return the rows of a block, which of them are here, their segments and lengths, and the longest.
 
     A row whose segment is longer is not here, and has length zero. Neither is one beyond the last, which is
     numbered as the last, so that it can be loaded.
     """
     row = first + tl.arange(0, block_rows)
     last = tl.minimum(row, rows - 1)
-    begin = tl.load(offsets + last)
-    length = (tl.load(offsets + last + 1) - begin).to(tl.int32)
+    start = tl.load(offsets + last)
+    length = (tl.load(offsets + last + 1) - start).to(tl.int32)
     here = (row < rows) & (length <= longest)
-    return last, here, indices + begin, tl.where(here, length, 0), tl.max(length, 0)
+    return last, here, indices + start, tl.where(here, length, 0), tl.max(length, 0)
 
 
 @jit

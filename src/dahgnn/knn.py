@@ -204,7 +204,8 @@ class _Search:
         for some, result in zip(pairs.split(step), squares.split(step), strict=True):
             difference = self.points.index_select(0, some // n).double()
             difference -= self.points.index_select(0, some % n)
-            difference *= self.scale
+            if self.scale != 1:
+                difference *= self.scale
             result.copy_(_fold(difference.mul_(difference)))
         return squares[asked]
 
