@@ -11,6 +11,7 @@ void gather_columns(int64_t begin, int64_t end, int64_t stride, const Segments& 
         for (int64_t t = segments.offsets[k]; t < segments.offsets[k + 1]; ++t) {
             const int64_t j = segments.indices[t];
             const T scale = source_scale ? source_scale[j] : T(1);
+#pragma GCC unroll 8
             for (int p = 0; p < PARTS; ++p) sum[p] += scale * load<V>(values + j * stride + p * N);
         }
         const T scale = target_scale ? target_scale[k] : T(1);
@@ -24,8 +25,9 @@ void gather_sum(int threads, int64_t targets, int64_t width, const Segments& seg
     // Wide rows in strips, so that those that a strip sums stay in the cache.
     for (int64_t first = 0, columns; first < width; first += columns) {
         const int64_t rest = width - first;
-        columns = rest >= 32 ? 32 : rest == 10 ? 10 : rest >= 16 ? 16 : rest >= 4 ? 4 : 1;
-        const auto gather = columns == 32   ? gather_columns<T, 32>
+        columns = rest >= 128 ? 128 : rest >= 32 ? 32 : rest == 10 ? 10 : rest >= 16 ? 16 : rest >= 4 ? 4 : 1;
+        const auto gather = columns == 128  ? gather_columns<T, 128>
+                            : columns == 32 ? gather_columns<T, 32>
                             : columns == 16 ? gather_columns<T, 16>
                             : columns == 10 ? gather_columns<T, 10>
                             : columns == 4  ? gather_columns<T, 4>

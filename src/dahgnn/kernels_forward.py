@@ -8,10 +8,12 @@ maxima, whose order does not matter.
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 from torch import Tensor
 
 from dahgnn.kernels_triton import (
+    AT_ONCE,
     begin,
     block_of_segments,
     divide,
@@ -41,8 +43,9 @@ with contextlib.suppress(ImportError):
 # Copies of the extremes, which programs take in turn, and the numbers between them: on one line of memory,
 # programs would wait for each other.
 _COPIES, _LINE = 8, 32
-# Rows of which a program takes the scores at a time, at the most.
-_PEAK_ROWS = 16
+# Rows of which a program takes the scores at a time, at the most; and the share of programs that do so, of
+# `AT_ONCE`, where programs take turns: by the instructions that the two kinds need.
+_PEAK_ROWS, _PEAKS_AT_ONCE = 16, 8
 # Numbers that a program of `_clear_kernel` writes.
 _CLEARED = 1024
 
@@ -501,11 +504,16 @@ def _density(
     )
     density = wx.new_empty(nodes, heads)
     by_node = to_hyperedges.backward
-    blocks = divide(nodes, max(len(neighbours.indices), len(by_node.indices)), wx)
-    programs, head_blocks = blocks.grid
-    # Scores are few numbers, so that a program takes more rows; and fewer such programs will do.
-    peak_rows = min(4 * blocks.sizes["block_rows"], _PEAK_ROWS) if blocks.sizes["block_rows"] > 1 else 1
-    peak_programs = -(-programs * blocks.sizes["block_rows"] // peak_rows)
+    incidences = max(len(neighbours.indices), len(by_node.indices))
+    blocks = divide(nodes, incidences, wx)
+    if blocks.grid[0] < blocks.blocks:
+        # Programs that take turns run to the end: those for the scores must run beside them, not after.
+        blocks = divide(nodes, incidences, wx, AT_ONCE - _PEAKS_AT_ONCE)
+    (programs, head_blocks), block_rows = blocks.grid, blocks.sizes["block_rows"]
+    # Scores are few numbers, so that a program takes more rows.
+    peak_rows = min(4 * block_rows, _PEAK_ROWS) if block_rows > 1 else 1
+    share = _PEAKS_AT_ONCE / (AT_ONCE - _PEAKS_AT_ONCE)
+    peak_programs = min(-(-nodes // peak_rows), max(round(share * programs), 1))
     launch(
         _density_kernel, (programs + peak_programs, head_blocks),
         neighbours.offsets, neighbours.indices, by_node.offsets, by_node.indices,
@@ -572,7 +580,12 @@ def messages_forward(
         density, extremes = _density(wx, e_share, from_node, to_hyperedges, neighbours, delta, slope)
         crowds, scales = wx.new_empty(hyperedges, heads), wx.new_empty(2, 2, heads)
         found = density, crowds, scales
-    settings = {"tolerance": tolerance, "slope": slope, "copies": _COPIES, "spacing": _spacing(heads)}
+    settings: dict[str, Any] = {
+        "tolerance": tolerance,
+        "slope": slope,
+        "copies": _COPIES,
+        "spacing": _spacing(heads),
+    }
     there, back = _results(hyperedges, wx), _results(nodes, wx)
     blocks = divide(hyperedges, len(to_hyperedges.owners), wx)
     launch(

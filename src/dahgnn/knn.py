@@ -343,8 +343,8 @@ def _tile_size(points: Tensor) -> int:
 
 def _rows_at_a_time(points: Tensor) -> int:
     """Return how many rows of float64 numbers go through several steps at a time."""
-    # Those of the CPU are to stay in its caches.
-    return max(1, _tile_size(points) // 16 // points.shape[1])
+    # On the CPU few enough to stay in its caches, and no fewer: each step waits for all threads.
+    return max(1, _tile_size(points) // 8 // points.shape[1])
 
 
 def _working_precision(dtype: torch.dtype) -> torch.dtype:
