@@ -5,6 +5,7 @@ a C++ compiler the package installs all the same and computes by plain PyTorch.
 """
 
 import sys
+from pathlib import Path
 
 from setuptools import Extension, setup
 
@@ -19,7 +20,7 @@ setup(
         Extension(
             "dahgnn._kernels_cpu",
             sources=["src/dahgnn/kernels_cpu.cpp"],
-            depends=["src/dahgnn/kernels_cpu.inl"],
+            depends=sorted(str(path) for path in Path("src/dahgnn").glob("kernels_cpu*.inl")),
             extra_compile_args=flags,
             language="c++",
             optional=True,

@@ -17,6 +17,7 @@ RANKS = {
     "kernels_triton": 0,
     "config": 1,
     "kernels_cpu": 1,
+    "kernels_density": 1,
     "kernels_forward": 1,
     "kernels_backward": 1,
     "kernels_rows": 1,

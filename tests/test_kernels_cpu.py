@@ -147,6 +147,18 @@ def compute_hyperedges(inputs, gradient, hypergraph, backend, dtype, delta):
     return torch.autograd.grad(hyperedges, leaves[:3], gradient.to(dtype))
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("heads", "units"), [(4, 8), (1, 10), (3, 5)])
+@pytest.mark.parametrize("step", [40, 1000])
+def test_few_rows_have_a_gradient(step, heads, units, dtype):
+    # So few that the targets with a gradient are picked out: of the nodes, and with the larger step of the
+    # hyperedges too.
+    hypergraph = HYPERGRAPHS["uniform"]()
+    gradient = torch.zeros(hypergraph.n_nodes, heads, units, dtype=torch.float64)
+    gradient[7::step] = normal(*gradient[7::step].shape, seed=6)
+    check(hypergraph, make_inputs(hypergraph, heads, units), [gradient, None], dtype, delta=-1.0)
+
+
 @pytest.mark.parametrize("shift", [-100.0, 100.0])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_scores_all_below_or_above_zero(shift, dtype):
@@ -168,26 +180,38 @@ def test_equal_densities_change_nothing():
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-18, 1e18])
-def test_the_density_does_not_see_the_length_of_rows(scale):
+@pytest.mark.parametrize(("heads", "units"), [(4, 8), (1, 10), (3, 5)])
+@pytest.mark.parametrize("exponent", [-100, -70, 65])
+def test_the_density_does_not_see_the_length_of_rows(exponent, heads, units):
     hypergraph = HYPERGRAPHS["uniform"]()
-    wx, e_share, *vectors = (each.float() for each in make_inputs(hypergraph, 4, 8))
+    wx, e_share, *vectors = (each.float() for each in make_inputs(hypergraph, heads, units))
     results = []
-    for factor in (1.0, scale):
+    for factor in (2.0**-20, 2.0**exponent):
+        # Powers of two leave the scores as they are; so small, a row is its own ELU, where it is positive.
         scaled = Vectors(*(each / factor for each in vectors))
         nodes, hyperedges = pass_messages(
-            wx * factor,
-            e_share,
-            scaled,
-            hypergraph,
-            delta=-1.0,
-            neighbourhood="centre",
-            activation=False,
-            backend="kernel",
+            wx * factor, e_share, scaled, hypergraph, delta=-1.0, neighbourhood="centre", backend="kernel"
         )
-        assert nodes.isfinite().all()
-        results.append(hyperedges)
-    assert results[1].isfinite().all()
+        results.append([(each / factor).clamp_min(0) for each in (nodes, hyperedges)])
+    if exponent > 0:  # then the ELU makes nothing of the hyperedges' negative units, and the nodes see it
+        results = [[hyperedges] for _, hyperedges in results]
+    for first, second in zip(*results, strict=True):
+        torch.testing.assert_close(second, first, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("heads", "units"), [(4, 8), (1, 10), (3, 5)])
+def test_no_cosine_is_greater_than_one(heads, units):
+    hypergraph = HYPERGRAPHS["uniform"]()
+    wx, e_share, *vectors = (each.float() for each in make_inputs(hypergraph, heads, units))
+    lengths = normal(301, seed=7).float().clamp_min(0)  # rows of one direction, and of none
+    wx = wx[:1] * lengths[:, None, None]
+    first, second = (
+        pass_messages(
+            wx, e_share, Vectors(*vectors), hypergraph, delta=delta, neighbourhood="centre", backend="kernel"
+        )
+        for delta in (1.0, None)
+    )
+    assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 def test_extreme_scores_stay_finite():

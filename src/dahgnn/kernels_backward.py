@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dahgnn.kernels_triton import (
     Blocks,
+    Vectors,
     begin,
     block_of_segments,
     column_sums,
@@ -363,8 +364,6 @@ def _node_kernel(
     _store_partial(partial, from_total, tl.program_id(0), layout)
     _store_partial(partial, to_total, tl.num_programs(0) + tl.program_id(0), layout)
 
-
-Vectors = tuple[Tensor, Tensor, Tensor]
 
 # Numbers of a program that goes row by row.
 _ROW_BLOCK = 1024

@@ -108,8 +108,8 @@ INLINE void collect(const Group<T, G, U>& group, const T* source, const T* scale
         const T* const* const packets = quads.packets.data() + 4 * quad;
         V fields[4][PARTS], products[PARTS];
         read_records<T, G>(packets, layout.row(), fields);
-        multiply_rows<T, G, U>(layout, {source, source, source, source}, {packets[0], packets[1], packets[2], packets[3]},
-                               products);
+        multiply_rows<T, G, U>(layout, {source, source, source, source},
+                               {packets[0], packets[1], packets[2], packets[3]}, products);
         alignas(64) T weights[4 * G];
         for (int p = 0; p < PARTS; ++p) {
             const V raw = fields[0][p] + own, score = (raw > V{} ? raw : slope * raw) + bias;
@@ -162,8 +162,8 @@ void turn_hyperedges(Reverse<T, G, U>& group, const Backward<T>& call, int64_t b
             std::fill(packet + layout.row(), packet + layout.packet(), T(0));
             add_row<T, G, U>(layout, from_share, group.vector(2), packet);
             add_row<T, G, U>(layout, from_share, source, vectors_gradient + 2 * layout.row());
-            write_target<T, G, U>(group, source, group.hyperedge_sums + k * layout.sums(), source + layout.row() + 2 * G,
-                                  packet, to_share);
+            write_target<T, G, U>(group, source, group.hyperedge_sums + k * layout.sums(),
+                                  source + layout.row() + 2 * G, packet, to_share);
         } else {
             write_no_target<T, G, U>(layout, packet);
         }
@@ -208,7 +208,8 @@ void backward_group(const Backward<T>& call, int64_t first, T* kept) {
     });
     const uint8_t* active = choose(group.active_nodes);
     parallel(call.threads, call.hyperedges, [&](int64_t begin, int64_t end) {
-        turn_hyperedges<T, G, U>(group, call, begin, end, active, partial.data() + (node_blocks + begin / BLOCK) * size);
+        T* const sums = partial.data() + (node_blocks + begin / BLOCK) * size;
+        turn_hyperedges<T, G, U>(group, call, begin, end, active, sums);
     });
     active = choose(group.active_hyperedges);
     parallel(call.threads, call.nodes, [&](int64_t begin, int64_t end) {

@@ -79,7 +79,8 @@ void project_rows(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
         group.read(call.wx, i, packet);
         std::fill(record, packet + layout.packet(), T(0));
         GroupVector<T, G> products[Group<T, G, U>::PARTS];
-        multiply_rows<T, G, U>(layout, {packet, packet, packet, packet}, {from_node, to_node, packet, packet}, products);
+        multiply_rows<T, G, U>(layout, {packet, packet, packet, packet}, {from_node, to_node, packet, packet},
+                               products);
         T numbers[4 * G];
         std::memcpy(numbers, products, sizeof(numbers));
         copy(record, numbers, G);
@@ -255,7 +256,8 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
             activate<T, G, U>(layout, sums + j * layout.sums(), packet);
             group.write(packet, call.new_hyperedges, begin + j);
             GroupVector<T, G> products[Group<T, G, U>::PARTS];
-            multiply_rows<T, G, U>(layout, {packet, packet, packet, packet}, {vector, vector, vector, vector}, products);
+            multiply_rows<T, G, U>(layout, {packet, packet, packet, packet}, {vector, vector, vector, vector},
+                                   products);
             store_heads<T, G>(record, products[0]);
             store_heads<T, G>(record + G, targets[j].density);
             seen.add_density(targets[j].density);
@@ -276,8 +278,8 @@ void attend_hyperedges(const Group<T, G, U>& group, const Forward<T>& call, int6
     for (; begin < end; begin += BATCH) {
         const int64_t count = std::min(BATCH, end - begin);
         T* const sums = group.node_sums + begin * layout.sums();
-        attend<T, G, U>(group, group.hyperedge_packets, call.hyperedges, group.scales + 2 * G, call.by_node, begin, count,
-                        group.node(begin) + layout.row() + 2 * G, targets, room.data(), sums);
+        attend<T, G, U>(group, group.hyperedge_packets, call.hyperedges, group.scales + 2 * G, call.by_node, begin,
+                        count, group.node(begin) + layout.row() + 2 * G, targets, room.data(), sums);
         for (int64_t j = 0; j < count; ++j) {
             const T* row = sums + j * layout.sums();
             if (call.activation) {

@@ -197,9 +197,11 @@ INLINE void multiply_rows(const Layout<G, U>& layout, const T* const (&a)[4], co
         products[0] = add_columns<T>(sums);
     } else if constexpr (L == 16) {
         V halves[2];  // of two pairs each: half the sums of the first, then of the second
-        for (int j = 0; j < 2; ++j)
-            halves[j] = SHUFFLE(M, sums[2 * j], sums[2 * j + 1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-                        SHUFFLE(M, sums[2 * j], sums[2 * j + 1], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+        for (int j = 0; j < 2; ++j) {
+            const V first = sums[2 * j], second = sums[2 * j + 1];
+            halves[j] = SHUFFLE(M, first, second, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+                        SHUFFLE(M, first, second, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+        }
         products[0] = SHUFFLE(M, halves[0], halves[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
                       SHUFFLE(M, halves[0], halves[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
     } else if constexpr (L == 8) {
@@ -246,8 +248,8 @@ INLINE void read_records(const T* const* packets, int64_t behind, V (&fields)[4]
     }
 }
 
-// A weighted sum of rows, in registers where their length is known, else in the ``room`` that is given. Of a packet whose row is short, the record is
-// summed too, to no purpose and at no cost.
+// A weighted sum of rows, in registers where their length is known, else in the ``room`` that is given. Of a packet
+// whose row is short, the record is summed too, to no purpose and at no cost.
 template <typename T, int G, int U>
 struct Sum {
     static constexpr int N = lanes<T>, PARTS = (G == 1 ? 16 : G * ((U + 3) / 4 * 4)) / N;

@@ -79,8 +79,10 @@ std::vector<T> pad_matrices(int64_t groups, int64_t inner, int64_t outer, const 
     std::vector<T> padded(groups * lines * stride);
     for (int64_t g = 0; g < groups; ++g)
         for (int64_t i = 0; i < inner; ++i)
-            for (int64_t o = 0; o < outer; ++o)
-                padded[(g * lines + (transpose ? o : i)) * stride + (transpose ? i : o)] = weights[(g * inner + i) * outer + o];
+            for (int64_t o = 0; o < outer; ++o) {
+                const int64_t line = g * lines + (transpose ? o : i), column = transpose ? i : o;
+                padded[line * stride + column] = weights[(g * inner + i) * outer + o];
+            }
     return padded;
 }
 
@@ -103,8 +105,8 @@ void grouped_product(int threads, int64_t count, int64_t groups, int64_t inner, 
                      const T* weights, T* output) {
     if (outer == 1) {
         parallel(threads, count, [&](int64_t begin, int64_t end) {
-            (inner == 32 ? dot_rows<T, 32> : inner == 8 ? dot_rows<T, 8> : dot_rows<T, 0>)(begin, end, groups, inner, rows,
-                                                                                         weights, output);
+            const auto dot = inner == 32 ? dot_rows<T, 32> : inner == 8 ? dot_rows<T, 8> : dot_rows<T, 0>;
+            dot(begin, end, groups, inner, rows, weights, output);
         });
         return;
     }
@@ -141,14 +143,17 @@ void add_outer_products(int64_t begin, int64_t end, int64_t inner, int64_t outer
     for (; i + 16 <= inner; i += 16) {
         int64_t o = 0;
         for (; o + O <= outer; o += O)
-            add_outer_tile<T, O>(begin, end, gradient + o, gradient_stride, rows + i, row_stride, sums + o * inner + i, inner);
+            add_outer_tile<T, O>(begin, end, gradient + o, gradient_stride, rows + i, row_stride, sums + o * inner + i,
+                                 inner);
         for (; o < outer; ++o)
-            add_outer_tile<T, 1>(begin, end, gradient + o, gradient_stride, rows + i, row_stride, sums + o * inner + i, inner);
+            add_outer_tile<T, 1>(begin, end, gradient + o, gradient_stride, rows + i, row_stride, sums + o * inner + i,
+                                 inner);
     }
     if (i == inner) return;
     for (int64_t n = begin; n < end; ++n)
         for (int64_t o = 0; o < outer; ++o)
-            for (int64_t j = i; j < inner; ++j) sums[o * inner + j] += gradient[n * gradient_stride + o] * rows[n * row_stride + j];
+            for (int64_t j = i; j < inner; ++j)
+                sums[o * inner + j] += gradient[n * gradient_stride + o] * rows[n * row_stride + j];
 }
 
 // One output a group: both gradients in one pass.
@@ -177,24 +182,27 @@ void grouped_product_backward(int threads, int64_t count, int64_t groups, int64_
     parallel(threads, count, [&](int64_t begin, int64_t end) {
         T* const sums = partial.data() + begin / BLOCK * size;
         if (outer == 1) {
-            (inner == 32  ? dot_rows_backward<T, 32>
-             : inner == 8 ? dot_rows_backward<T, 8>
-                          : dot_rows_backward<T, 0>)(begin, end, groups, inner, gradient, rows, weights, rows_gradient, sums);
+            const auto backward = inner == 32  ? dot_rows_backward<T, 32>
+                                  : inner == 8 ? dot_rows_backward<T, 8>
+                                               : dot_rows_backward<T, 0>;
+            backward(begin, end, groups, inner, gradient, rows, weights, rows_gradient, sums);
             return;
         }
         for (int64_t g = 0; g < groups; ++g) {
             multiply_group(begin, end, outer, inner, gradient + g * outer, groups * outer,
-                           matrices.data() + g * outer * round_up(inner, 16), rows_gradient + g * inner, groups * inner);
+                           matrices.data() + g * outer * round_up(inner, 16), rows_gradient + g * inner,
+                           groups * inner);
             add_outer_products(begin, end, inner, outer, gradient + g * outer, groups * outer, rows + g * inner,
                                groups * inner, sums + g * inner * outer);
         }
     });
-    for (int64_t block = size; block < static_cast<int64_t>(partial.size()); block += size)
-        for (int64_t j = 0; j < size; ++j) partial[j] += partial[block + j];
+    std::vector<T> total(size);
+    for (size_t block = 0; block < partial.size(); block += size)
+        for (int64_t j = 0; j < size; ++j) total[j] += partial[block + j];
     for (int64_t g = 0; g < groups; ++g)
         for (int64_t i = 0; i < inner; ++i)
             for (int64_t o = 0; o < outer; ++o)
-                weights_gradient[(g * inner + i) * outer + o] = partial.empty() ? T(0) : partial[(g * outer + o) * inner + i];
+                weights_gradient[(g * inner + i) * outer + o] = total[(g * outer + o) * inner + i];
 }
 
 // 32 columns of C = A B, R rows of A at a time: their sums stay in registers while B streams past.
@@ -233,11 +241,13 @@ void product(int threads, int64_t rows, int64_t inner, int64_t columns, const T*
         for (int64_t k = 0; k < inner; k += tile)
             for (int64_t j = 0; j < columns; j += 32) {
                 const int64_t count = std::min(tile, inner - k);
+                const T *const from = a + k, *const with = b + k * columns + j;
+                T* const to = c + j;
                 int64_t i = begin;
                 for (; i + R <= end; i += R)
-                    product_rows<T, R>(count, inner, columns, a + i * inner + k, b + k * columns + j, c + i * columns + j, k > 0);
+                    product_rows<T, R>(count, inner, columns, from + i * inner, with, to + i * columns, k > 0);
                 for (; i < end; ++i)
-                    product_rows<T, 1>(count, inner, columns, a + i * inner + k, b + k * columns + j, c + i * columns + j, k > 0);
+                    product_rows<T, 1>(count, inner, columns, from + i * inner, with, to + i * columns, k > 0);
             }
     });
 }

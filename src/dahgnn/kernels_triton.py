@@ -28,6 +28,9 @@ try:
 except ImportError:
     triton = None
 
+# Attention vectors, in the order of `attention.Vectors`.
+Vectors = tuple[Tensor, Tensor, Tensor]
+
 _PRECISIONS = (torch.float32, torch.float64)
 
 _compiling: ContextVar[bool] = ContextVar("compiling", default=False)
@@ -44,6 +47,9 @@ NO_LIMIT = 2**31 - 1
 # Registers of a thread at the most, in single precision, and the programs of one warp that then run at once
 # on a multiprocessor. There are not more programs than run at once: each takes blocks of rows in turn.
 _REGISTERS, AT_ONCE = 96, 20
+# Copies of the extremes, which programs take in turn, and the numbers between them: on one line of memory,
+# programs would wait for each other.
+COPIES, _LINE = 8, 32
 # Columns of a program that sums what others left, few so that there are many such programs; and its rows.
 _SUM_WIDTH, _SUM_ROWS = 4, 1024
 # Numbers for each thread from which on Triton spreads them over the threads as it likes.
@@ -397,6 +403,36 @@ def length_of(offsets: tl.tensor, row: tl.tensor) -> tl.tensor:
 
 
 @jit
+def no_extremes(like: tl.tensor, layout: tl.constexpr) -> tl.tensor:
+    """Return what was seen before anything: −(least density), greatest density, greatest score, a gap."""
+    return tl.full([4, layout[2]], -float("inf"), like.dtype.element_ty)
+
+
+@jit
+def see(seen: tl.tensor, density: tl.tensor, scores: tl.tensor, present: tl.tensor) -> tl.tensor:
+    """Add densities and scores of rows, (rows, heads) or None, to what was seen."""
+    kind = tl.arange(0, 4)[None, :, None]
+    new = -float("inf")
+    if density is not None:
+        density = density[:, None, :]
+        new = tl.where(kind == 0, -density, tl.where(kind == 1, density, new))
+    if scores is not None:
+        new = tl.where(kind == 2, scores[:, None, :], new)
+    return tl.maximum(seen, tl.max(tl.where(present[:, None, None], new, -float("inf")), 0))
+
+
+@jit
+def leave_extremes(
+    extremes: tl.tensor, seen: tl.tensor, copies: tl.constexpr, spacing: tl.constexpr, layout: tl.constexpr
+) -> None:
+    """Add what this program has seen to what others have."""
+    kind, head = tl.arange(0, 4)[:, None], program_heads(layout)[None, :]
+    places = tl.program_id(0) % copies * spacing + kind * layout[0] + head
+    # The sum turns −0 into 0: the order of Triton's atomic maximum is that of the bits.
+    tl.atomic_max(extremes + places, seen + 0.0, mask=(kind < 3) & (head < layout[0]), sem="relaxed")
+
+
+@jit
 def _column_sums_kernel(
     partial: tl.tensor,
     sums: tl.tensor,
@@ -442,3 +478,8 @@ def column_sums(partial: Tensor, sums: Tensor, count: int, last_count: int | Non
 def unit_stride(vector: Tensor) -> Tensor:
     """Return an attention vector (heads, units), or a copy, in which a head's units are side by side."""
     return vector if vector.stride(-1) == 1 else vector.contiguous()
+
+
+def spacing_of(heads: int) -> int:
+    """Return the numbers from one copy of the extremes to the next: three for each head, and a gap."""
+    return -(-3 * heads // _LINE) * _LINE
