@@ -314,19 +314,34 @@ def test_every_instruction_set_gives_the_same(level, heads, units):
         kernels_cpu.library().dahgnn_level(2)
 
 
-def test_the_number_of_threads_never_changes_a_bit():
-    hypergraph = HYPERGRAPHS["ragged"]()
-    inputs = [each.float() for each in make_inputs(hypergraph, 4, 8)]
-    gradients = [each.float() for each in make_gradients(hypergraph, 4, 8)]
-    threads, results = torch.get_num_threads(), []
+@pytest.mark.parametrize(("heads", "units"), [(4, 8), (1, 10), (3, 5)])
+def test_the_number_of_threads_never_changes_a_bit(heads, units):
+    # Many blocks of rows, and many times: threads that step on each other do so by chance.
+    neighbours = torch.randint(0, 5000, (5000, 5), generator=torch.Generator().manual_seed(0))
+    hypergraph = Hypergraph.from_neighbors(neighbours)
+    inputs = [each.float() for each in make_inputs(hypergraph, heads, units)]
+    gradients = [each.float() for each in make_gradients(hypergraph, heads, units)]
+    rows, weights = normal(5000, heads, 20, seed=8).float(), normal(heads, 20, units, seed=9).float()
+
+    def everything():
+        products = kernels_cpu.grouped_product(rows, weights)
+        return [
+            *compute(inputs, gradients, hypergraph, "kernel", delta=0.4),
+            gather_sum(inputs[0], hypergraph.to_hyperedges, backend="kernel"),
+            products,
+            *kernels_cpu.grouped_product_backward(products, rows, weights),
+            kernels_cpu.product(rows[:, 0].contiguous(), normal(20, 32, seed=1).float()),
+        ]
+
+    threads = torch.get_num_threads()
     try:
-        for count in (1, 2, 3):
+        torch.set_num_threads(1)
+        expected = everything()
+        for count in (2, 3, 4) * 5:
             torch.set_num_threads(count)
-            results.append(compute(inputs, gradients, hypergraph, "kernel", delta=0.4))
+            assert all(torch.equal(one, other) for one, other in zip(expected, everything(), strict=True))
     finally:
         torch.set_num_threads(threads)
-    for other in results[1:]:
-        assert all(torch.equal(one, same) for one, same in zip(results[0], other, strict=True))
 
 
 def test_kernels_can_be_demanded_or_forbidden():

@@ -206,7 +206,11 @@ void parallel(int threads, int64_t rows, int64_t block, Work work) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (blocks > 1)
     for (int64_t b = 0; b < blocks; ++b) work(b * block, std::min(rows, (b + 1) * block));
 }
+// Rows from which on threads share them. On fewer, waiting for each other takes longer than the work; where other
+// programs keep the cores busy, much longer.
+constexpr int64_t SHARED_ROWS = 2048;
+
 template <typename Work>
 void parallel(int threads, int64_t rows, Work work) {
-    parallel(threads, rows, BLOCK, work);
+    parallel(rows < SHARED_ROWS ? 1 : threads, rows, BLOCK, work);
 }
