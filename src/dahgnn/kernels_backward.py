@@ -37,6 +37,7 @@ from dahgnn.kernels_triton import (
     store_rows,
     store_shares,
     unit_stride,
+    within,
 )
 from dahgnn.segments import Incidence
 
@@ -155,7 +156,7 @@ def _source_rows(
     if density is not None:
         bias = (load_shares(density, rows, layout) - low[None, :]) * factor[None, :]
     value_gradient, share_gradient = _gather_gradients(
-        segments, lengths, tl.minimum(length, longest), own, share, bias, before, notes, means,
+        segments, lengths, within(length, longest), own, share, bias, before, notes, means,
         slope, layout, block_members,
     )  # fmt: skip
     return (
@@ -264,12 +265,12 @@ def _hyperedge_kernel(
             first, sources, total, offsets, indices, values, density, targets, given, kept, results,
             vector, low, factor, slope, layout, block_rows, block_members, longest,
         )  # fmt: skip
-        if block_rows > 1 and length > longest:
+        if longest is not None and length > longest:
             for row in range(first, tl.minimum(first + block_rows, sources)):
                 if length_of(offsets, row) > longest:
                     total, _ = _hyperedge_rows(
                         row, sources, total, offsets, indices, values, density, targets, given, kept, results,
-                        vector, low, factor, slope, layout, 1, wide, 2147483647,
+                        vector, low, factor, slope, layout, 1, wide, None,
                     )  # fmt: skip
     _store_partial(partial, total, tl.program_id(0), layout)
 
@@ -353,13 +354,13 @@ def _node_kernel(
             target_gradient, value_gradient, from_vector, to_vector, low, factor,
             slope, layout, block_rows, block_members, longest,
         )  # fmt: skip
-        if block_rows > 1 and length > longest:
+        if longest is not None and length > longest:
             for row in range(first, tl.minimum(first + block_rows, sources)):
                 if length_of(offsets, row) > longest:
                     from_total, to_total, _ = _node_rows(
                         row, sources, from_total, to_total, offsets, indices, values, density, targets,
                         target_gradient, value_gradient, from_vector, to_vector, low, factor,
-                        slope, layout, 1, wide, 2147483647,
+                        slope, layout, 1, wide, None,
                     )  # fmt: skip
     _store_partial(partial, from_total, tl.program_id(0), layout)
     _store_partial(partial, to_total, tl.num_programs(0) + tl.program_id(0), layout)
@@ -407,7 +408,7 @@ def messages_backward(
     density, crowds, scales = rest or (None, None, (None, None))
     (n, heads, units), m = wx.shape, len(hyperedges)
     by_hyperedge, by_node = to_nodes.backward, to_hyperedges.backward
-    first, second = (divide(len(each), len(each.indices), wx) for each in (by_hyperedge, by_node))
+    first, second = (divide(wx, each) for each in (by_hyperedge, by_node))
     before, means, to_node_gradient = _prepare(nodes_gradient.contiguous(), back, first, slope, activation)
     runs = first.grid[0], second.grid[0]
     partial = wx.new_empty(2 * runs[1] + runs[0], heads * units)

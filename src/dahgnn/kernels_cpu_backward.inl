@@ -197,7 +197,8 @@ template <typename T, int G, int U>
 void backward_group(const Backward<T>& call, int64_t first, T* kept) {
     Reverse<T, G, U> group(call, first, kept, call.scratch);
     const auto& layout = group.layout;
-    const int64_t size = 3 * layout.row(), node_blocks = count_blocks(call.nodes);
+    // Whole lines of the cache, so that threads do not wait for each other's.
+    const int64_t size = round_up(3 * layout.row(), 16), node_blocks = count_blocks(call.nodes);
     const int64_t blocks = node_blocks + count_blocks(call.hyperedges);
     write_no_target<T, G, U>(layout, group.node_target(call.nodes));
     write_no_target<T, G, U>(layout, group.hyperedge_target(call.hyperedges));

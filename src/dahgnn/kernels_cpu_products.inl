@@ -55,21 +55,24 @@ INLINE void multiply_tile(int64_t inner, const T* rows, int64_t row_stride, cons
 }
 
 // Rows of one group times its matrix, whose lines are padded to whole tiles.
+template <typename T, int R>
+INLINE void multiply_some(int64_t inner, int64_t outer, const T* rows, int64_t row_stride, const T* matrix, T* output,
+                          int64_t output_stride) {
+    for (int64_t j = 0; j < outer; j += 16)
+        multiply_tile<T, R>(inner, rows, row_stride, matrix + j, round_up(outer, 16), output + j, output_stride,
+                            std::min<int64_t>(16, outer - j));
+}
 template <typename T>
 void multiply_group(int64_t begin, int64_t end, int64_t inner, int64_t outer, const T* rows, int64_t row_stride,
                     const T* matrix, T* output, int64_t output_stride) {
     constexpr int R = LANES == 16 ? 8 : 4;
-    const int64_t matrix_stride = round_up(outer, 16);
-    for (int64_t j = 0; j < outer; j += 16) {
-        const int64_t columns = std::min<int64_t>(16, outer - j);
-        int64_t i = begin;
-        for (; i + R <= end; i += R)
-            multiply_tile<T, R>(inner, rows + i * row_stride, row_stride, matrix + j, matrix_stride,
-                                output + i * output_stride + j, output_stride, columns);
-        for (; i < end; ++i)
-            multiply_tile<T, 1>(inner, rows + i * row_stride, row_stride, matrix + j, matrix_stride,
-                                output + i * output_stride + j, output_stride, columns);
-    }
+    int64_t i = begin;
+    for (; i + R <= end; i += R)
+        multiply_some<T, R>(inner, outer, rows + i * row_stride, row_stride, matrix, output + i * output_stride,
+                            output_stride);
+    for (; i < end; ++i)
+        multiply_some<T, 1>(inner, outer, rows + i * row_stride, row_stride, matrix, output + i * output_stride,
+                            output_stride);
 }
 
 // The matrices (groups, inner, outer), or their transposes, with lines padded to whole tiles.
@@ -159,8 +162,11 @@ void add_outer_products(int64_t begin, int64_t end, int64_t inner, int64_t outer
 // One output a group: both gradients in one pass.
 template <typename T, int I>
 void dot_rows_backward(int64_t begin, int64_t end, int64_t groups, int64_t dynamic_inner, const T* gradient,
-                       const T* rows, const T* weights, T* rows_gradient, T* __restrict sums) {
+                       const T* rows, const T* weights, T* rows_gradient, T* weights_gradient) {
     const int64_t inner = I ? I : dynamic_inner;
+    // Not in place: the lines of the cache there are those of other threads too.
+    std::vector<T> total(groups * inner);
+    T* const __restrict sums = total.data();
     for (int64_t n = begin; n < end; ++n)
         for (int64_t g = 0; g < groups; ++g) {
             const T slope = gradient[n * groups + g], *const row = rows + (n * groups + g) * inner;
@@ -170,6 +176,7 @@ void dot_rows_backward(int64_t begin, int64_t end, int64_t groups, int64_t dynam
                 sums[g * inner + i] += slope * row[i];
             }
         }
+    std::copy(total.begin(), total.end(), weights_gradient);
 }
 
 template <typename T>

@@ -30,6 +30,7 @@ from dahgnn.kernels_triton import (
     see,
     spacing_of,
     store_shares,
+    within,
 )
 from dahgnn.segments import Segments
 
@@ -94,7 +95,7 @@ def _density_of_rows(
     here = _in_range(load_rows(values, rows, layout))
     here = here * _inverse_lengths(here)[:, :, None]
     sums = tl.full([block_rows, layout[2]], 0.0, here.dtype)
-    for start in range(0, tl.minimum(length, longest), block_members):
+    for start in range(0, within(length, longest), block_members):
         present = present_members(lengths, start, block_members)
         there = gather_rows(values, members, layout)
         members = load_members(segments, lengths, start + block_members, block_members)
@@ -133,7 +134,7 @@ def _peak_of_rows(
     members = load_members(segments, lengths, 0, block_members)
     own = tl.sum(load_rows(values, rows, layout) * vector[None, :, :], 2)
     highest = tl.full([block_rows, layout[2]], -float("inf"), own.dtype)
-    for start in range(0, tl.minimum(length, longest), block_members):
+    for start in range(0, within(length, longest), block_members):
         numbers = gather_shares(shares, members, layout)
         present = present_members(lengths, start, block_members)
         highest = tl.maximum(highest, tl.max(tl.where(present[:, :, None], numbers, -float("inf")), 0))
@@ -163,12 +164,12 @@ def _density_of_blocks(
             first, nodes, seen, offsets, indices, values, density, delta,
             layout, block_rows, block_members, longest,
         )  # fmt: skip
-        if block_rows > 1 and length > longest:
+        if longest is not None and length > longest:
             for row in range(first, tl.minimum(first + block_rows, nodes)):
                 if length_of(offsets, row) > longest:
                     seen, _ = _density_of_rows(
                         row, nodes, seen, offsets, indices, values, density, delta,
-                        layout, 1, block_members * block_rows, 2147483647,
+                        layout, 1, block_members * block_rows, None,
                     )  # fmt: skip
     return seen
 
@@ -196,12 +197,12 @@ def _peak_of_blocks(
             first, nodes, seen, offsets, indices, values, shares, vector, slope,
             layout, block_rows, block_members, longest,
         )  # fmt: skip
-        if block_rows > 1 and length > longest:
+        if longest is not None and length > longest:
             for row in range(first, tl.minimum(first + block_rows, nodes)):
                 if length_of(offsets, row) > longest:
                     seen, _ = _peak_of_rows(
                         row, nodes, seen, offsets, indices, values, shares, vector, slope,
-                        layout, 1, block_members * block_rows, 2147483647,
+                        layout, 1, block_members * block_rows, None,
                     )  # fmt: skip
     return seen
 
@@ -290,11 +291,10 @@ def node_density(
         warps=4,
     )
     density = wx.new_empty(nodes, heads)
-    incidences = max(len(neighbours.indices), len(by_node.indices))
-    blocks = divide(nodes, incidences, wx)
+    blocks = divide(wx, neighbours, by_node)
     if blocks.grid[0] < blocks.blocks:
         # Programs that take turns run to the end: those for the scores must run beside them, not after.
-        blocks = divide(nodes, incidences, wx, AT_ONCE - _PEAKS_AT_ONCE)
+        blocks = divide(wx, neighbours, by_node, at_once=AT_ONCE - _PEAKS_AT_ONCE)
     (programs, head_blocks), block_rows = blocks.grid, blocks.sizes["block_rows"]
     # Scores are few numbers, so that a program takes more rows.
     peak_rows = min(4 * block_rows, _PEAK_ROWS) if block_rows > 1 else 1

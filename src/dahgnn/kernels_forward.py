@@ -35,6 +35,7 @@ from dahgnn.kernels_triton import (
     spacing_of,
     store_rows,
     store_shares,
+    within,
 )
 from dahgnn.segments import Segments
 
@@ -116,7 +117,7 @@ def _attend_rows(
     reach = tl.full([block_rows, heads], -float("inf"), share.dtype)
     plus = tl.full([block_rows, heads, layout[3]], 0.0, share.dtype)
     minus = tl.full([block_rows, heads, layout[3]], 0.0, share.dtype)
-    for start in range(0, tl.minimum(length, longest), block_members):
+    for start in range(0, within(length, longest), block_members):
         present = present_members(lengths, start, block_members)
         tile = gather_rows(values, members, layout)
         there = present[:, :, None]
@@ -220,13 +221,13 @@ def _attend_kernel(
             source_vector, target_vector, following, low, factor, slope, activation,
             layout, block_rows, block_members, longest,
         )  # fmt: skip
-        if block_rows > 1 and length > longest:
+        if longest is not None and length > longest:
             for row in range(first, tl.minimum(first + block_rows, targets)):
                 if length_of(offsets, row) > longest:
                     seen, _ = _attend_rows(
                         row, targets, seen, offsets, indices, values, shares, target_rows, density, results,
                         source_vector, target_vector, following, low, factor, slope, activation,
-                        layout, 1, wide, 2147483647,
+                        layout, 1, wide, None,
                     )  # fmt: skip
     if next_vector is not None:
         leave_extremes(found, seen, copies, spacing, layout)
@@ -295,7 +296,7 @@ def attend(
     dense, extremes, scale, crowds, found = density or (None,) * 5
     shares, rows = (target, None) if target.dim() == 2 else (None, target)
     strides = [0 if vector is None else vector.stride(0) for vector in vectors]
-    blocks = divide(targets, len(segments.indices), values)
+    blocks = divide(values, segments)
     launch(
         _attend_kernel, blocks.grid, segments.offsets, segments.indices, values, shares, rows,
         dense, extremes, sums, positive, negative, notes, crowds, scale, found,

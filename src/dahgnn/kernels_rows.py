@@ -25,6 +25,7 @@ from dahgnn.kernels_triton import (
     power_of_two,
     present_members,
     store_rows,
+    within,
 )
 from dahgnn.segments import Segments
 
@@ -64,7 +65,7 @@ def _sum_rows(
     )
     members = load_members(segments, lengths, 0, block_members)
     total = tl.full([block_rows, layout[2], layout[3]], 0.0, sums.dtype.element_ty)
-    for start in range(0, tl.minimum(length, longest), block_members):
+    for start in range(0, within(length, longest), block_members):
         present = present_members(lengths, start, block_members)
         tile = gather_rows(values, members, layout)
         if source_scale is not None:
@@ -100,12 +101,12 @@ def _gather_sum_kernel(
             first, targets, offsets, indices, values, source_scale, target_scale, sums,
             layout, block_rows, block_members, longest,
         )  # fmt: skip
-        if block_rows > 1 and length > longest:
+        if longest is not None and length > longest:
             for row in range(first, tl.minimum(first + block_rows, targets)):
                 if length_of(offsets, row) > longest:
                     _sum_rows(
                         row, targets, offsets, indices, values, source_scale, target_scale, sums,
-                        layout, 1, block_members * block_rows, 2147483647,
+                        layout, 1, block_members * block_rows, None,
                     )  # fmt: skip
 
 
@@ -133,7 +134,7 @@ def gather_sum(
     )
     sums = values.new_empty(len(forward), width)
     # Each column is a head of its own, of one unit.
-    blocks = divide(len(forward), len(forward.indices), values.unsqueeze(-1), _AT_ONCE)
+    blocks = divide(values.unsqueeze(-1), forward, at_once=_AT_ONCE)
     launch(
         _gather_sum_kernel, blocks.grid, forward.offsets, forward.indices, values, source_scale, target_scale,
         sums, len(forward), blocks.blocks, **blocks.sizes, warps=blocks.warps, registers=_REGISTERS,

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from dahgnn.segments import Segments
+
 try:
     import triton
     import triton.language as tl
@@ -42,8 +44,6 @@ _ROWS, _MEMBERS = 16, 4
 # Members up to which a segment is walked beside others; and the mean from which on each has a program of its
 # own, of so many warps, with so many numbers of a tile for each.
 _LONG, _LONG_MEAN, _LONG_WARPS, _TILE = 64, 32, 4, 512
-# A length that no segment exceeds.
-NO_LIMIT = 2**31 - 1
 # Registers of a thread at the most, in single precision, and the programs of one warp that then run at once
 # on a multiprocessor. There are not more programs than run at once: each takes blocks of rows in turn.
 _REGISTERS, AT_ONCE = 96, 20
@@ -89,8 +89,9 @@ class Blocks(NamedTuple):
         Warps of a program.
     sizes : dict
         What the compiler knows: the layout, the rows of a block, the members of each that are taken at a
-        time, and the length up to which a segment is walked beside others. The layout is heads and units as
-        given, the powers of two that hold a program's share of each, and the threads that share a head.
+        time, and the length up to which a segment is walked beside others, None if all are. The layout is
+        heads and units as given, the powers of two that hold a program's share of each, and the threads that
+        share a head.
     """
 
     grid: tuple[int, int]
@@ -104,18 +105,19 @@ def _multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
-def divide(rows: int, incidences: int, values: Tensor, at_once: int = AT_ONCE) -> Blocks:
+def divide(values: Tensor, *segments: Segments, at_once: int = AT_ONCE) -> Blocks:
     """Choose the blocks from what the host knows.
 
     Parameters
     ----------
-    rows, incidences : int
-        Segments and their members, which gives the mean length.
     values : Tensor, (…, heads, units)
         What is gathered.
+    *segments : Segments
+        Who gathers it, one segment a row; of several kinds, each row has one of each.
     at_once : int
         Programs that run at once on a multiprocessor.
     """
+    rows, incidences = len(segments[0]), max(len(each.indices) for each in segments)
     heads, units = values.shape[-2:]
     block_units = power_of_two(units)
     block_heads, wider = (
@@ -130,13 +132,15 @@ def divide(rows: int, incidences: int, values: Tensor, at_once: int = AT_ONCE) -
     warps, block_rows, members = 1, min(max(32 * vector // width, 1), _ROWS), _MEMBERS
     if incidences > _LONG_MEAN * rows:
         warps, block_rows, members = _LONG_WARPS, 1, max(_LONG_WARPS * _TILE // width, 1)
+    # What no segment needs is not compiled, which would take as long as all the rest.
+    side_by_side_only = block_rows == 1 or max(each.longest for each in segments) <= _LONG
     # Of few numbers Triton has each thread load its own anyway.
     few = members * block_rows * block_heads < _FEW * 32 * warps
     sizes = {
         "layout": (heads, units, block_heads, block_units, 1 if few else max(block_units // vector, 1)),
         "block_rows": block_rows,
         "block_members": members,
-        "longest": _LONG if block_rows > 1 else NO_LIMIT,
+        "longest": None if side_by_side_only else _LONG,
     }
     count, head_blocks = -(-rows // block_rows), -(-heads // block_heads)
     most = max(_multiprocessors(values.device) * at_once // (warps * head_blocks), 1)
@@ -190,7 +194,12 @@ def compiling() -> Iterator[None]:
         return
     token = _compiling.set(True)
     try:
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as executor, mode(executor):
+        with (
+            # A gradient stays in this thread: autograd's own threads would know nothing of the mode.
+            torch.autograd.set_multithreading_enabled(False),
+            ThreadPoolExecutor(max_workers=os.cpu_count()) as executor,
+            mode(executor),
+        ):
             yield
     finally:
         _compiling.reset(token)
@@ -364,14 +373,16 @@ def block_of_segments(
 ) -> tl.tensor:
     """Return the rows of a block, which of them are here, their segments and lengths, and the longest.
 
-    A row whose segment is longer is not here, and has length zero. Neither is one beyond the last, which is
-    numbered as the last, so that it can be loaded.
+    A row whose segment is longer than the limit is not here, and has length zero. Neither is one beyond the
+    last, which is numbered as the last, so that it can be loaded.
     """
     row = first + tl.arange(0, block_rows)
     last = tl.minimum(row, rows - 1)
     start = tl.load(offsets + last)
     length = (tl.load(offsets + last + 1) - start).to(tl.int32)
-    here = (row < rows) & (length <= longest)
+    here = row < rows
+    if longest is not None:
+        here &= length <= longest
     return last, here, indices + start, tl.where(here, length, 0), tl.max(length, 0)
 
 
@@ -394,6 +405,12 @@ def load_members(
     step = tl.minimum((start + tl.arange(0, block_members))[:, None], lengths[None, :] - 1)
     some = tl.broadcast_to((lengths > 0)[None, :], step.shape)
     return tl.load(segments[None, :] + step, mask=some, other=0).to(tl.int32)
+
+
+@jit
+def within(length: tl.tensor, longest: tl.constexpr) -> tl.tensor:
+    """Return the length, or the limit if there is one and it is less."""
+    return length if longest is None else tl.minimum(length, longest)
 
 
 @jit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -26,6 +27,11 @@ class Segments:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @cached_property
+    def longest(self) -> int:
+        """How many members the longest segment has; asked for the first time, it waits for the device."""
+        return int(self.offsets.diff().amax()) if len(self) else 0
 
     def owners(self) -> Tensor:
         """Return the segment of each incidence, shape (t,)."""
