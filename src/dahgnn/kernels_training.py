@@ -244,13 +244,15 @@ class Record:
 @jit
 def _adam_kernel(
     weight: tl.tensor,
-    gradient: tl.tensor,
+    gradients: tl.tensor,
     mean: tl.tensor,
     square: tl.tensor,
     best: tl.tensor,
     starts: tl.tensor,
     stops: tl.tensor,
     block_runs: tl.tensor,
+    block_tensors: tl.tensor,
+    shifts: tl.tensor,
     better: tl.tensor,
     epoch: tl.tensor,
     settings: tl.tensor,
@@ -268,7 +270,11 @@ def _adam_kernel(
     inside = place < stop
     w = tl.load(weight + place, mask=inside)
     tl.store(best + place, w, mask=place < stop * tl.load(better + run))
-    g = tl.load(gradient + place, mask=inside) + tl.load(settings + 2).to(w.dtype) * w
+    g = tl.load(settings + 2).to(w.dtype) * w
+    tensor, within = tl.load(block_tensors + program), place - tl.load(shifts + program)
+    for number in tl.static_range(len(gradients)):
+        mine = place < tl.where(tensor == number, stop, 0)
+        g += tl.load(gradients[number] + within, mask=mine, other=0.0)
     m = tl.load(mean + place, mask=inside) * first + (1 - first) * g
     v = tl.load(square + place, mask=inside) * second + (1 - second) * g * g
     tl.store(mean + place, m, mask=inside)
@@ -319,9 +325,9 @@ class Adam:
         self._settings = torch.tensor(numbers, dtype=torch.float64, device=device)
         # All weights in one piece, so that one launch serves them; each block is of one run.
         self._flat, self._best = self._first.clone(), self._first.clone()
-        self._gradient, self._mean, self._square = (torch.zeros_like(self._first) for _ in range(3))
+        self._mean, self._square = (torch.zeros_like(self._first) for _ in range(2))
         self.weights = {name: each.requires_grad_() for name, each in self._views(self._flat).items()}
-        self.best, self._gradients = self._views(self._best), list(self._views(self._gradient).values())
+        self.best = self._views(self._best)
         self._table = torch.tensor(list(self._blocks()), device=device).T.contiguous()
 
     def _views(self, flat: Tensor) -> dict[str, Tensor]:
@@ -330,24 +336,23 @@ class Adam:
         shaped = zip(self._shapes.items(), parts, strict=True)
         return {name: part.view(shape) for (name, shape), part in shaped}
 
-    def _blocks(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the first place, the end and the run of each block."""
-        offset = 0
-        for runs, *shape in self._shapes.values():
+    def _blocks(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Yield the first place, the end and the run of each block, its tensor, and where that begins."""
+        shift = 0
+        for tensor, (runs, *shape) in enumerate(self._shapes.values()):
             size = math.prod(shape)
             for run in range(runs):
+                offset = shift + run * size
                 for start in range(offset, offset + size, _WEIGHTS):
-                    yield start, offset + size, run
-                offset += size
+                    yield start, offset + size, run, tensor, shift
+            shift += runs * size
 
     def step(self, gradients: Sequence[Tensor], record: Record) -> None:
         """Update all weights; first keep a copy of those of the runs that are better than ever."""
-        torch._foreach_copy_(self._gradients, list(gradients))
-        starts, stops, runs = self._table
         launch(
-            _adam_kernel, (len(starts),), self._flat, self._gradient, self._mean, self._square, self._best,
-            starts, stops, runs, record.better, record.epoch, self._settings, self.decay_every,
-            warps=4, block=_WEIGHTS,
+            _adam_kernel, (self._table.shape[1],), self._flat, tuple(each.contiguous() for each in gradients),
+            self._mean, self._square, self._best, *self._table, record.better, record.epoch, self._settings,
+            self.decay_every, warps=4, block=_WEIGHTS,
         )  # fmt: skip
 
     @torch.no_grad()

@@ -35,7 +35,8 @@ Vectors = tuple[Tensor, Tensor, Tensor]
 
 _PRECISIONS = (torch.float32, torch.float64)
 
-_compiling: ContextVar[bool] = ContextVar("compiling", default=False)
+# Kernels that are being compiled, with their devices, while nothing is started.
+_compiling: ContextVar[list[tuple[torch.device, Any]] | None] = ContextVar("compiling", default=None)
 
 # Numbers of a row that a program takes: 128 bytes in float32 at the least, so that a gather takes full lines.
 _NARROW, _WIDE = 32, 64
@@ -175,8 +176,10 @@ def launch(
     if warps == 1 and first.is_cuda and not double:
         options["maxnreg"] = registers
     with torch.cuda.device_of(first):
-        if _compiling.get():
-            kernel.warmup(*arguments, grid=grid, **constants, overlap=overlap, **options)
+        compiling = _compiling.get()
+        if compiling is not None:
+            compiled = kernel.warmup(*arguments, grid=grid, **constants, overlap=overlap, **options)
+            compiling.append((first.device, compiled))
         else:
             kernel[grid](*arguments, **constants, overlap=overlap, **options)
 
@@ -192,17 +195,23 @@ def compiling() -> Iterator[None]:
     if mode is None:
         yield
         return
-    token = _compiling.set(True)
-    try:
-        with (
+    kernels: list[tuple[torch.device, Any]] = []
+    token = _compiling.set(kernels)
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as executor:
+        try:
             # A gradient stays in this thread: autograd's own threads would know nothing of the mode.
-            torch.autograd.set_multithreading_enabled(False),
-            ThreadPoolExecutor(max_workers=os.cpu_count()) as executor,
-            mode(executor),
-        ):
-            yield
-    finally:
-        _compiling.reset(token)
+            with torch.autograd.set_multithreading_enabled(False), mode(executor):
+                yield
+        finally:
+            _compiling.reset(token)
+        list(executor.map(_make_ready, kernels))
+
+
+def _make_ready(kernel: tuple[torch.device, Any]) -> None:
+    """Have Triton make and load what starts a kernel, for which it calls a C compiler."""
+    device, compiled = kernel
+    with torch.cuda.device(device):
+        getattr(compiled, "result", lambda: compiled)().run  # noqa: B018 (made when first asked for)
 
 
 @jit

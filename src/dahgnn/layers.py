@@ -105,26 +105,24 @@ class AttentionWeights(NamedTuple):
     ----------
     weight : Tensor, (r, heads, in_features, out_features)
         W.
-    node, hyperedge : Tensor, (r, heads, 2 · out_features)
-        α_X and α_E.
+    from_node, to_hyperedge : Tensor, (r, heads, out_features)
+        The halves of α_X, for Wx and We.
+    from_hyperedge, to_node : Tensor, (r, heads, out_features)
+        The halves of α_E, for Ẽ and Wx.
     """
 
     weight: Tensor
-    node: Tensor
-    hyperedge: Tensor
+    from_node: Tensor
+    to_hyperedge: Tensor
+    from_hyperedge: Tensor
+    to_node: Tensor
 
-    def node_halves(self) -> tuple[Tensor, Tensor]:
-        """Return the halves of α_X, for Wx and We: two times (r, heads, out_features)."""
-        return _halves(self.node)
-
-    def hyperedge_halves(self) -> tuple[Tensor, Tensor]:
-        """Return the halves of α_E, for Ẽ and Wx: two times (r, heads, out_features)."""
-        return _halves(self.hyperedge)
-
-
-def _halves(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    first, second = vectors.unflatten(2, (2, -1)).unbind(2)  # its gradient is one copy, that of slices five
-    return first, second
+    @classmethod
+    def make(cls, weight: Tensor, node: Tensor, hyperedge: Tensor) -> AttentionWeights:
+        """Divide α_X and α_E, (r, heads, 2 · out_features) each, into their halves."""
+        # Once for all uses and not by slices: so the gradient is one copy.
+        of_node, of_hyperedge = (both.unflatten(2, (2, -1)).unbind(2) for both in (node, hyperedge))
+        return cls(weight, *of_node, *of_hyperedge)
 
 
 class DensityAwareAttention(nn.Module):
@@ -219,7 +217,7 @@ class DensityAwareAttention(nn.Module):
         """
         _check_rows("x", x, hypergraph.n_nodes, self)
         _check_rows("e", e, hypergraph.n_hyperedges, self)
-        weights = AttentionWeights(
+        weights = AttentionWeights.make(
             *(each.unsqueeze(0) for each in (self.weight, self.attention_node, self.attention_hyperedge))
         )
         nodes, hyperedges = self.apply_to_runs(weights, x.unsqueeze(1), e.unsqueeze(1), hypergraph)
@@ -245,8 +243,8 @@ class DensityAwareAttention(nn.Module):
         """
         wx = grouped_product(x, weights.weight.transpose(1, 2).flatten(2))
         # We is needed for its product with α_X alone, so W α_X comes first: one column a head.
-        to_hyperedge = weights.node_halves()[1].unsqueeze(-1)
-        e_share = grouped_product(e, (weights.weight @ to_hyperedge).squeeze(-1).transpose(1, 2))
+        to_hyperedge = (weights.weight @ weights.to_hyperedge.unsqueeze(-1)).squeeze(-1)
+        e_share = grouped_product(e, to_hyperedge.transpose(1, 2))
         return self.attend(weights, wx.view(len(x), -1, self.out_features), e_share.flatten(1), hypergraph)
 
     def attend(
@@ -270,9 +268,11 @@ class DensityAwareAttention(nn.Module):
         nodes, hyperedges : Tensor, (n, r, heads · out_features), (m, r, heads · out_features)
             X̃ and Ẽ.
         """
-        from_node, _ = weights.node_halves()
-        from_hyperedge, to_node = weights.hyperedge_halves()
-        vectors = Vectors(*(each.flatten(0, 1) for each in (from_node, to_node, from_hyperedge)))
+        vectors = Vectors(
+            from_node=weights.from_node.flatten(0, 1),
+            to_node=weights.to_node.flatten(0, 1),
+            from_hyperedge=weights.from_hyperedge.flatten(0, 1),
+        )
         both = pass_messages(
             wx,
             e_share,
@@ -283,7 +283,7 @@ class DensityAwareAttention(nn.Module):
             density_gradient=self.density_gradient,
             activation=self.final_activation,
         )
-        nodes, hyperedges = (each.view(len(each), len(from_node), -1) for each in both)
+        nodes, hyperedges = (each.view(len(each), len(weights.weight), -1) for each in both)
         return nodes, hyperedges
 
     def extra_repr(self) -> str:

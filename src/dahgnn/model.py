@@ -158,12 +158,12 @@ class DAHGNN(nn.Module):
     ) -> Tensor:
         """Return the logits (n, r, n_classes); ``propagate`` multiplies B X₀ with a weight."""
         theta, w1, a1, b1, w2, a2, b2 = (weights[name] for name in _WEIGHTS)
-        first, second = AttentionWeights(w1, a1, b1), AttentionWeights(w2, a2, b2)
+        first, second = AttentionWeights.make(w1, a1, b1), AttentionWeights.make(w2, a2, b2)
         folded = theta @ w1.transpose(1, 2).flatten(2)  # (r, d₀, heads · units)
         before = propagate(folded.transpose(0, 1).flatten(1))
         after = self.convolution.to_nodes(before, hypergraph)
         wx, we = (before, after) if self.config.convolution == "printed" else (after, before)
-        to_hyperedge = first.node_halves()[1].flatten(0, 1)  # (r · heads, units)
+        to_hyperedge = first.to_hyperedge.flatten(0, 1)  # (r · heads, units)
         shape = (-1, *to_hyperedge.shape)
         e_share = grouped_product(we.view(shape), to_hyperedge.unsqueeze(-1)).squeeze(-1)
         x, e = self.attention1.attend(first, wx.view(shape), e_share, hypergraph)
