@@ -1,5 +1,8 @@
 """The plain loop, and what it notes of a run; `test_training` holds it against a loop of its own."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -51,6 +54,32 @@ def test_the_loop_follows_the_rate_of_the_schedule():
     # Adam's first steps are of the size of the rate: two of 0.1, two of 0.05.
     assert run.model.logits.abs().max().item() == pytest.approx(0.3, abs=0.01)
     assert len(run.history) == 5
+
+
+def test_the_loop_ignores_gradients_of_before_and_weights_without_one():
+    config = TrainingConfig(max_epochs=3)
+    plain, other = Bias(), Bias()
+    other.unused = nn.Parameter(torch.ones(2))
+    other.logits.grad = torch.full((4, 2), 7.0)
+    for model in (plain, other):
+        PlainLoop(make_run(model), (torch.zeros(4, 1), None), config, None).train()
+    assert torch.equal(plain.logits, other.logits)
+    assert torch.equal(other.unused, torch.ones(2))
+
+
+def test_a_fit_does_not_import_a_compiler():
+    """An optimizer of torch would, for a second."""
+    code = """
+import sys, torch
+from dahgnn import HGNN, Hypergraph, TrainingConfig, fit, split_per_class
+features, labels = torch.rand(20, 3), torch.arange(20) % 2
+split = split_per_class(labels, train=3, validation=3, seed=0)
+hypergraph = Hypergraph.from_features(features, k=3)
+fit(HGNN(3, 2), features, hypergraph, labels, split, TrainingConfig(max_epochs=2))
+print("torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_a_folded_network_gets_its_share_of_units_dropped():

@@ -7,11 +7,13 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.optim.adam import adam
 
 from dahgnn.checks import bad_value
 from dahgnn.config import TrainingConfig
@@ -148,7 +150,8 @@ class PlainLoop:
             return "interrupted"
 
     def _train(self) -> str:
-        optimizer, run, patience = self._optimizer(), self.run, self.config.patience
+        run, patience = self.run, self.config.patience
+        optimizer = _Adam(list(run.model.parameters()), self.config)
         for epoch in range(self.config.max_epochs + 1):
             evaluated, trained = self._logits()
             if epoch == 0:
@@ -158,7 +161,6 @@ class PlainLoop:
             if epoch - run.history[-1].best_epoch >= patience:
                 return "patience"
             if epoch < self.config.max_epochs:
-                optimizer.zero_grad()
                 _cross_entropy(trained() if callable(trained) else trained, run.parts.train).backward()
                 optimizer.step()
         return "max_epochs"
@@ -173,17 +175,6 @@ class PlainLoop:
         with torch.no_grad():
             evaluated = model.eval()(*self.inputs)
         return evaluated, lambda: model.train()(*self.inputs)
-
-    def _optimizer(self) -> torch.optim.Adam:
-        """Return Adam with the schedule in it."""
-        config, weights = self.config, list(self.run.model.parameters())
-        fused = all(weight.device.type in ("cpu", "cuda") for weight in weights)
-        adam = torch.optim.Adam(
-            weights, lr=config.learning_rate, weight_decay=config.weight_decay, fused=fused
-        )
-        schedule = torch.optim.lr_scheduler.StepLR(adam, config.decay_every, config.decay)
-        adam.register_step_post_hook(lambda *_: schedule.step())
-        return adam
 
     def _check_shape(self, logits: Tensor) -> None:
         expected = (len(self.inputs[0]), cast(Classifier, self.run.model).n_classes)
@@ -203,6 +194,43 @@ class PlainLoop:
             run.best = {name: tensor.detach().clone() for name, tensor in run.model.state_dict().items()}
         run.tell(epochs)
         return True
+
+
+class _Adam:
+    """Adam with the rate of the schedule.
+
+    Not the optimizer of torch but the function it calls: making the first optimizer of a process imports
+    torch's compiler, which takes longer than a small fit.
+    """
+
+    def __init__(self, weights: list[nn.Parameter], config: TrainingConfig) -> None:
+        self.weights, self.config = weights, config
+        self.fused = all(weight.device.type in ("cpu", "cuda") for weight in weights)
+        count = partial(torch.zeros, (), dtype=torch.float32)
+        self.steps = [count(device=weight.device if self.fused else None) for weight in weights]
+        self.means, self.squares = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+        self.done = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        for weight in self.weights:
+            weight.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Update the weights that have a gradient, and take it away."""
+        states = zip(self.weights, self.means, self.squares, self.steps, strict=True)
+        used = [(weight, weight.grad, *state) for weight, *state in states if weight.grad is not None]
+        if used:
+            weights, gradients, means, squares, steps = map(list, zip(*used, strict=True))
+            adam(
+                weights, gradients, means, squares, [], steps, fused=self.fused,
+                lr=self.config.learning_rate * self.config.decay ** (self.done // self.config.decay_every),
+                weight_decay=self.config.weight_decay, beta1=0.9, beta2=0.999, eps=1e-8,
+                amsgrad=False, maximize=False,
+            )  # fmt: skip
+        self._clear()
+        self.done += 1
 
 
 def _cross_entropy(logits: Tensor, labelled: Labelled) -> Tensor:
