@@ -487,22 +487,25 @@ def test_modules_of_ones_own_take_turns(task, splits):
 
 
 @pytest.mark.slow
-def test_a_thousand_fits_do_not_grow(task):
-    """Memory after a thousand fits is that after the first hundred."""
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_thousand_fits_do_not_grow(task, device):
+    """Memory after a thousand fits is that after the first hundred, the host's and the device's."""
 
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    def used() -> tuple[int, int]:
+        gc.collect()
+        resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+        return resident, torch.cuda.memory_reserved() if device == "cuda" else 0
 
     if not Path("/proc/self/statm").exists():
         pytest.skip("there is no /proc")
     config = TrainingConfig(max_epochs=3)
     sizes = []
     for number in range(1000):
-        fit(small_model(number, kind=(DAHGNN, HGNN)[number % 2]), *task, config)
+        fit(small_model(number, kind=(DAHGNN, HGNN)[number % 2]), *task, config, device=device)
         if number in (99, 999):
-            gc.collect()
-            sizes.append(resident())
-    assert sizes[1] - sizes[0] < 8 * 2**20
+            sizes.append(used())
+    assert sizes[1][0] - sizes[0][0] < 8 * 2**20
+    assert sizes[1][1] == sizes[0][1]
 
 
 @pytest.mark.slow
