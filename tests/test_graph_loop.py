@@ -1,15 +1,28 @@
 """Training by replays of a captured epoch, against the plain loop on the same device."""
 
+import signal
+import threading
+
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from dahgnn import DAHGNN, HGNN, TrainingConfig, fit
+from dahgnn.graph_loop import _collect_interrupts
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
 def small_model(kind: type = DAHGNN, **settings) -> torch.nn.Module:
     return kind(6, 3, hidden=16, generator=torch.Generator().manual_seed(0), **settings)
+
+
+def press_ctrl_c() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def raise_interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.fixture
@@ -18,6 +31,7 @@ def task(blobs, blob_hypergraph, blob_split):
     return features, blob_hypergraph, labels, blob_split
 
 
+@needs_cuda
 @pytest.mark.parametrize("kind", [DAHGNN, HGNN])
 @pytest.mark.parametrize(
     "config",
@@ -41,6 +55,7 @@ def test_a_captured_fit_is_the_plain_one(task, kind, config):
     assert torch.equal(captured.embedding, again.embedding)
 
 
+@needs_cuda
 @pytest.mark.parametrize("kind", [DAHGNN, HGNN])
 def test_a_captured_fit_is_the_plain_one_in_single_precision(task, kind):
     # Rounding grows with the epochs, and a similarity may cross its threshold: few and small steps.
@@ -54,6 +69,7 @@ def test_a_captured_fit_is_the_plain_one_in_single_precision(task, kind):
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
+@needs_cuda
 def test_bfloat16_rounds_the_features_alone(task):
     config = TrainingConfig(max_epochs=20, learning_rate=0.01)
     rounded = TrainingConfig(max_epochs=20, learning_rate=0.01, precision="bfloat16")
@@ -62,25 +78,77 @@ def test_bfloat16_rounds_the_features_alone(task):
     torch.testing.assert_close(exact.embedding, near.embedding, rtol=0.1, atol=0.1)
 
 
+@needs_cuda
 def test_a_captured_fit_with_dropout_learns(task):
     _, _, labels, split = task
     result = fit(small_model(kind=HGNN), *task, TrainingConfig(learning_rate=0.02), device="cuda")
     assert result.accuracy(labels, split.test) > 0.95
 
 
-def test_an_interrupted_captured_fit_gives_the_best_so_far(task):
-    def interrupt(epoch):
+@needs_cuda
+@pytest.mark.parametrize("interrupt", [press_ctrl_c, raise_interrupt])
+def test_an_interrupted_captured_fit_gives_the_best_so_far(task, interrupt):
+    features, hypergraph, labels, split = task
+    told = []
+
+    def listen(epoch):
+        told.append(epoch)
         if epoch.epoch == 25:
-            raise KeyboardInterrupt
+            interrupt()
 
-    result = fit(small_model(), *task, device="cuda", callback=interrupt)
+    model = small_model()
+    result = fit(model, *task, TrainingConfig(max_epochs=1000, patience=1000), device="cuda", callback=listen)
     assert result.stopped == "interrupted"
-    assert result.embedding.isfinite().all()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    # What is noted is what the weights have seen.
+    assert 26 <= len(told) < len(result.history) < 1000
+    losses = [epoch.validation_loss for epoch in result.history]
+    assert result.best_epoch == losses.index(min(losses))
+    with torch.no_grad():
+        logits = model(features.cuda(), hypergraph.to("cuda")).cpu()
+    loss = cross_entropy(logits[split.validation], labels[split.validation])
+    assert loss.item() == pytest.approx(min(losses), rel=1e-4)
 
 
+@needs_cuda
 def test_a_captured_fit_that_diverges_gives_the_best_so_far(task):
     result = fit(
         small_model(final_activation=False), *task, TrainingConfig(learning_rate=1e30), device="cuda"
     )
     assert result.stopped == "diverged"
     assert result.embedding.isfinite().all()
+
+
+def test_ctrl_c_is_collected_once():
+    with _collect_interrupts() as interrupts:
+        press_ctrl_c()
+        assert len(interrupts) == 1
+        with pytest.raises(KeyboardInterrupt):
+            press_ctrl_c()
+    assert len(interrupts) == 1
+    with pytest.raises(KeyboardInterrupt):
+        press_ctrl_c()
+
+
+def test_a_handler_of_somebody_else_stays():
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    try:
+        with _collect_interrupts() as interrupts:
+            press_ctrl_c()
+        assert heard == [1]
+        assert not interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_leave_the_handler_alone():
+    def collect() -> None:
+        with _collect_interrupts():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    handlers: list[object] = []
+    thread = threading.Thread(target=collect)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.default_int_handler]

@@ -7,7 +7,11 @@ gives it on the same device: the same losses, the same epoch, the same weights, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import NamedTuple
 
 import torch
@@ -22,6 +26,29 @@ from dahgnn.plain_loop import Folded, Parts
 _EPOCHS_AT_ONCE = 20
 # Passes before the capture, in which libraries make their plans.
 _WARM_UP = 3
+
+
+@contextmanager
+def _collect_interrupts() -> Iterator[list[KeyboardInterrupt]]:
+    """Collect Ctrl-C within the block, where Python would raise it anywhere; a second one is raised."""
+    interrupts: list[KeyboardInterrupt] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if interrupts:
+            signal.default_int_handler(number, frame)
+        interrupts.append(KeyboardInterrupt())
+
+    # A handler of somebody else stays, and only the main thread may change it.
+    ours = threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if ours:
+        signal.signal(signal.SIGINT, hear)
+    try:
+        yield interrupts
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class News(NamedTuple):
@@ -84,29 +111,34 @@ class GraphLoop:
         )
         self.drop = Dropout(seeds, self.record.epoch)
 
-    def run(self, report: Callable[[list[News]], None]) -> None:
-        """Train until every run has ended; ``report`` gets what is new at each look.
+    def run(self, note: Callable[[list[News]], None], tell: Callable[[], None]) -> None:
+        """Train until every run has ended.
 
-        Ctrl-C is heard after a look, so that what was reported is what the weights have seen.
+        At each look ``note`` gets what is new, and ``tell`` may pass it on, while the device goes on. After
+        Ctrl-C nobody is told, but all is noted that the weights have seen.
         """
         graph = self._capture()
-        while not all(self.stopped):
-            interrupted = None
-            try:
+        news: list[News] = []
+        with _collect_interrupts() as interrupts:
+            while not all(self.stopped) and not interrupts:
                 for _ in range(_EPOCHS_AT_ONCE):
                     graph.replay()
-            except KeyboardInterrupt as error:
-                interrupted = error
-            report(self._look())
-            if interrupted is not None:
-                raise interrupted
+                note(news)
+                try:
+                    tell()
+                except KeyboardInterrupt as error:
+                    interrupts.append(error)
+                news = self._look()
+            note(news)
+        if interrupts:
+            raise interrupts[0]
+        tell()
 
     def _look(self) -> list[News]:
         """Fetch the epochs since the last look, and note why runs ended."""
         record = self.record
-        running, last, best = (
-            each.tolist() for each in (record.running, record.last_epoch, record.best_epoch)
-        )
+        state = torch.stack((record.running, record.last_epoch, record.best_epoch))  # one copy, one wait
+        running, last, best = state.tolist()
         open_runs = [run for run, why in enumerate(self.stopped) if not why]
         oldest = min(self._seen[run] for run in open_runs)
         history = record.history[oldest : max(last) + 1].tolist()
@@ -114,7 +146,7 @@ class GraphLoop:
         for run in open_runs:
             first = self._seen[run]
             rows = [row[run] for row in history[first - oldest : last[run] + 1 - oldest]]
-            finite = all(math.isfinite(row[0] + row[1]) for row in rows)
+            finite = math.isfinite(rows[-1][0] + rows[-1][1])  # the first that is not ends a run
             news.append(News(run, first, rows if finite else rows[:-1]))
             self._seen[run] = last[run] + 1
             if not running[run]:

@@ -324,10 +324,14 @@ class _Training:
 
     def _replay(self, runs: list[Run], folded: Folded) -> list[str]:
         """Train by replays of a captured epoch; return why each run ended."""
+        untold: list[tuple[Run, list[Epoch]]] = []
 
-        def report(news: list[News]) -> None:
-            noted = [(runs[each.run], runs[each.run].note(each.rows)) for each in news]
-            for run, epochs in noted:
+        def note(news: list[News]) -> None:
+            untold.extend((runs[each.run], runs[each.run].note(each.rows)) for each in news)
+
+        def tell() -> None:
+            while untold:
+                run, epochs = untold.pop(0)
                 run.tell(epochs)
 
         with torch.cuda.device(self.task.features.device):  # whose streams the capture takes
@@ -340,7 +344,7 @@ class _Training:
                 [run.seed for run in runs],
             )
             with contextlib.suppress(KeyboardInterrupt):
-                loop.run(report)
+                loop.run(note, tell)
             loop.restore_best()
         for run in runs:
             run.best = run.model.state_dict() if run.history else None
