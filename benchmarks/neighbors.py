@@ -1,6 +1,7 @@
 """Time the search of nearest neighbours, ours and of peers, in one run, all of them exact.
 
     python benchmarks/neighbors.py [--device cpu|cuda] [--nodes 10000 70000] [--mnist FOLDER] [--repeats 5]
+                                   [--out FILE]
 
 Prints a Markdown table: seconds (median, and the fastest and slowest), as a multiple of ours and of the bare
 matrix product X Xᵀ of the machine, the floor of a search that computes all products; ours computes half of
@@ -20,12 +21,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from dahgnn.bench import describe, write_lines
 from dahgnn.datasets import load_mnist
+from dahgnn.floor import synchronize
 from dahgnn.knn import knn
 
 K = 10
 # Rows of the bare product at a time; all of it would take 20 GB for 70,000 nodes.
 ROWS = 2_000
+
+OURS, PRODUCT = "knn, ours", "X Xᵀ alone, PyTorch"
 
 Search = Callable[[], object]
 
@@ -37,22 +42,28 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[10_000])
     parser.add_argument("--mnist", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="write the results there, too, as JSON lines")
     options = parser.parse_args()
-    print(f"torch {torch.__version__}, {describe(options.device)}, {options.repeats} repeats\n")
+    device = torch.device(options.device)
+    hardware = f"{describe(options.device)}, {torch.get_num_threads()} CPU threads"
+    print(f"torch {torch.__version__}, {hardware}, {options.repeats} repeats\n")
     print("| n | method | seconds | fastest – slowest | times ours | times X Xᵀ |")
     print("| ---: | --- | ---: | ---: | ---: | ---: |")
+    lines = []
     for nodes in options.nodes:
-        features = make_features(nodes, options.mnist).to(options.device)
+        features = make_features(nodes, options.mnist).to(device)
         searches, missing = prepare(features)
-        report(nodes, measure(searches, options.repeats))
+        seconds = measure(searches, options.repeats, device)
+        report(nodes, seconds)
+        data = "random" if options.mnist is None else "MNIST"
+        lines += [
+            {"nodes": nodes, "method": name, "seconds": times, "data": data, "device": hardware, "k": K}
+            for name, times in seconds.items()
+        ]
+        if options.out:
+            write_lines(options.out, lines)
         for name, module in missing.items():
             print(f"| {nodes} | {name} | {module} is not installed | | | |", flush=True)
-
-
-def describe(device: str) -> str:
-    """Name the hardware."""
-    threads = f"{torch.get_num_threads()} CPU threads"
-    return f"{torch.cuda.get_device_name()}, {threads}" if device == "cuda" else threads
 
 
 def make_features(nodes: int, mnist: Path | None) -> Tensor:
@@ -79,15 +90,15 @@ def prepare(features: Tensor) -> tuple[dict[str, Search], dict[str, str]]:
     return searches, missing
 
 
-def measure(searches: dict[str, Search], repeats: int) -> dict[str, list[float]]:
+def measure(searches: dict[str, Search], repeats: int, device: torch.device) -> dict[str, list[float]]:
     """Time each search in turn, again and again."""
     seconds: dict[str, list[float]] = {name: [] for name in searches}
     for _ in range(repeats):
         for name, search in searches.items():
-            synchronize()
+            synchronize(device)
             start = time.perf_counter()
             search()
-            synchronize()
+            synchronize(device)
             seconds[name].append(time.perf_counter() - start)
     return seconds
 
@@ -95,7 +106,7 @@ def measure(searches: dict[str, Search], repeats: int) -> dict[str, list[float]]
 def report(nodes: int, seconds: dict[str, list[float]]) -> None:
     """Print one row a method."""
     medians = {name: statistics.median(times) for name, times in seconds.items()}
-    mine, floor = list(medians.values())[:2]
+    mine, floor = medians[OURS], medians[PRODUCT]
     for name, median in medians.items():
         spread = f"{min(seconds[name]):.3f} – {max(seconds[name]):.3f}"
         ratios = f"{median / mine:.2f} | {median / floor:.2f}"
@@ -124,11 +135,12 @@ def faiss_flat(features: Tensor) -> tuple[str, Search]:
 
     array = features.cpu().numpy()
     on_gpu = features.is_cuda and hasattr(faiss, "StandardGpuResources")
+    resources = faiss.StandardGpuResources() if on_gpu else None
 
     def search() -> None:
         index = faiss.IndexFlatL2(array.shape[1])
         if on_gpu:
-            index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
+            index = faiss.index_cpu_to_gpu(resources, features.device.index or 0, index)
         index.add(array)
         index.search(array, K + 1)
 
@@ -150,17 +162,11 @@ def place(features: Tensor, on_gpu: bool) -> str:
 
 
 METHODS: dict[str, Callable[[Tensor], tuple[str, Search]]] = {
-    "knn, ours": ours,
-    "X Xᵀ alone, PyTorch": product,
+    OURS: ours,
+    PRODUCT: product,
     "IndexFlatL2, faiss": faiss_flat,
     "NearestNeighbors brute, scikit-learn": scikit_brute,
 }
-
-
-def synchronize() -> None:
-    """Wait for the GPU, if there is one."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """Training by replays of a captured epoch, against the plain loop on the same device."""
 
 import signal
-import threading
 
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
 from dahgnn import DAHGNN, HGNN, TrainingConfig, fit
-from dahgnn.graph_loop import _collect_interrupts
+from dahgnn.graph_loop import GraphLoop
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -119,36 +118,31 @@ def test_a_captured_fit_that_diverges_gives_the_best_so_far(task):
     assert result.embedding.isfinite().all()
 
 
-def test_ctrl_c_is_collected_once():
-    with _collect_interrupts() as interrupts:
-        press_ctrl_c()
-        assert len(interrupts) == 1
-        with pytest.raises(KeyboardInterrupt):
-            press_ctrl_c()
-    assert len(interrupts) == 1
+@needs_cuda
+def test_an_interrupt_before_the_first_epoch_leaves_the_weights(task, monkeypatch):
+    monkeypatch.setattr(GraphLoop, "_capture", lambda loop: (loop._epoch(), loop._epoch(), raise_interrupt()))
+    model = small_model()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
     with pytest.raises(KeyboardInterrupt):
-        press_ctrl_c()
+        fit(model, *task, device="cuda")
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight.cpu(), before[name])
 
 
-def test_a_handler_of_somebody_else_stays():
-    heard = []
-    before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
-    try:
-        with _collect_interrupts() as interrupts:
-            press_ctrl_c()
-        assert heard == [1]
-        assert not interrupts
-    finally:
-        signal.signal(signal.SIGINT, before)
+@needs_cuda
+def test_a_frozen_weight_stays(task):
+    model = small_model()
+    model.convolution.weight.requires_grad_(False)
+    before = model.convolution.weight.clone()
+    fit(model, *task, TrainingConfig(max_epochs=5), device="cuda")
+    assert torch.equal(model.convolution.weight.cpu(), before)
 
 
-def test_other_threads_leave_the_handler_alone():
-    def collect() -> None:
-        with _collect_interrupts():
-            handlers.append(signal.getsignal(signal.SIGINT))
-
-    handlers: list[object] = []
-    thread = threading.Thread(target=collect)
-    thread.start()
-    thread.join()
-    assert handlers == [signal.default_int_handler]
+@needs_cuda
+def test_fits_leave_no_memory_behind(task):
+    for _ in range(3):
+        fit(small_model(), *task, TrainingConfig(max_epochs=2), device="cuda")
+    before = torch.cuda.memory_allocated()
+    for _ in range(5):
+        fit(small_model(), *task, TrainingConfig(max_epochs=2), device="cuda")
+    assert torch.cuda.memory_allocated() == before

@@ -1,20 +1,12 @@
 """The GPU kernels of the training loop against torch: loss, gradient, record, Adam, dropout."""
 
-import os
-
 import pytest
 import torch
+from message_cases import DEVICE, needs_kernels
 
-from dahgnn import kernels_gpu
 from dahgnn.kernels_training import Adam, Dropout, Labels, Record
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-
-pytestmark = pytest.mark.skipif(
-    not kernels_gpu.supports(torch.empty(0, device=DEVICE)),
-    reason="there is neither a GPU with Triton nor TRITON_INTERPRET=1",
-)
+pytestmark = needs_kernels
 
 
 def draw(*shape, seed, dtype=torch.float32):

@@ -14,6 +14,10 @@ from dahgnn.peers import IN_FEATURES, N_CLASSES, make_dhg, make_gat, make_pyg
 def test_a_peer_classifies_and_learns(package, make):
     pytest.importorskip(package, exc_type=ImportError)
     features = torch.rand(40, IN_FEATURES, generator=torch.Generator().manual_seed(0))
-    logits = make(Hypergraph.from_features(features, k=4))(features)
+    network = make(Hypergraph.from_features(features, k=4))
+    logits = network(features)
     assert logits.shape == (40, N_CLASSES)
-    logits.sum().backward()
+    (logits * torch.arange(N_CLASSES)).sum().backward()
+    for weight in network.parameters():
+        assert weight.grad.isfinite().all()
+        assert weight.grad.any()

@@ -1,14 +1,16 @@
 """The plain loop, and what it notes of a run; `test_training` holds it against a loop of its own."""
 
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
 from torch import nn
 
 from dahgnn import TrainingConfig
-from dahgnn.plain_loop import Labelled, Parts, PlainLoop, Run
+from dahgnn.plain_loop import Labelled, Parts, PlainLoop, Run, collect_interrupts
 
 
 def make_run(model=None, callback=None):
@@ -103,3 +105,56 @@ def test_logits_of_another_shape_are_refused():
     loop = PlainLoop(make_run(Bias()), (torch.zeros(5, 1), None), TrainingConfig(), None)
     with pytest.raises(ValueError, match=r"logits of shape \(5, 2\). Got logits of shape \(4, 2\)"):
         loop.train()
+
+
+def press_ctrl_c() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_is_collected_once():
+    with collect_interrupts() as interrupts:
+        press_ctrl_c()
+        assert len(interrupts) == 1
+        with pytest.raises(KeyboardInterrupt):
+            press_ctrl_c()
+    assert len(interrupts) == 1
+    with pytest.raises(KeyboardInterrupt):
+        press_ctrl_c()
+
+
+def test_a_handler_of_somebody_else_stays():
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    try:
+        with collect_interrupts() as interrupts:
+            press_ctrl_c()
+        assert heard == [1]
+        assert not interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_leave_the_handler_alone():
+    def collect() -> None:
+        with collect_interrupts():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    handlers: list[object] = []
+    thread = threading.Thread(target=collect)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.default_int_handler]
+
+
+def test_an_interrupt_while_the_best_weights_are_kept_is_heard_afterwards():
+    class Pressing(Bias):
+        def state_dict(self, *arguments, **settings):
+            if len(run.history) == 2:
+                press_ctrl_c()
+            return super().state_dict(*arguments, **settings)
+
+    run = make_run(Pressing())
+    config = TrainingConfig(max_epochs=9, learning_rate=0.1)
+    assert PlainLoop(run, (torch.zeros(4, 1), None), config, None).train() == "interrupted"
+    assert [epoch.best_epoch for epoch in run.history] == [0, 1]
+    assert torch.equal(run.best["logits"], run.model.logits)

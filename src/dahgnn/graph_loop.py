@@ -7,11 +7,8 @@ gives it on the same device: the same losses, the same epoch, the same weights, 
 from __future__ import annotations
 
 import math
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -20,7 +17,7 @@ from torch import nn
 from dahgnn.config import TrainingConfig
 from dahgnn.kernels_training import Adam, Dropout, Labels, Record
 from dahgnn.kernels_triton import compiling
-from dahgnn.plain_loop import Folded, Parts
+from dahgnn.plain_loop import Folded, Parts, collect_interrupts
 
 # Epochs between two looks of the host; those behind the stop are computed in vain.
 _EPOCHS_AT_ONCE = 20
@@ -28,27 +25,10 @@ _EPOCHS_AT_ONCE = 20
 _WARM_UP = 3
 
 
-@contextmanager
-def _collect_interrupts() -> Iterator[list[KeyboardInterrupt]]:
-    """Collect Ctrl-C within the block, where Python would raise it anywhere; a second one is raised."""
-    interrupts: list[KeyboardInterrupt] = []
-
-    def hear(number: int, frame: FrameType | None) -> None:
-        if interrupts:
-            signal.default_int_handler(number, frame)
-        interrupts.append(KeyboardInterrupt())
-
-    # A handler of somebody else stays, and only the main thread may change it.
-    ours = threading.current_thread() is threading.main_thread() and (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if ours:
-        signal.signal(signal.SIGINT, hear)
-    try:
-        yield interrupts
-    finally:
-        if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+@cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """Return the stream of a device for passes before a capture; for each new one libraries take memory."""
+    return torch.cuda.Stream(device)
 
 
 class News(NamedTuple):
@@ -119,7 +99,7 @@ class GraphLoop:
         """
         graph = self._capture()
         news: list[News] = []
-        with _collect_interrupts() as interrupts:
+        with collect_interrupts() as interrupts:
             while not all(self.stopped) and not interrupts:
                 for _ in range(_EPOCHS_AT_ONCE):
                     graph.replay()
@@ -165,7 +145,7 @@ class GraphLoop:
         """Record one epoch, after some passes whose traces are wiped out."""
         with compiling():
             self._epoch()
-        stream = torch.cuda.Stream()
+        stream = _side_stream(torch.cuda.current_device())
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(_WARM_UP):

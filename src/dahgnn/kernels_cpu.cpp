@@ -141,13 +141,14 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t heads, int6
         const T* weights, T* rows_gradient, T* weights_gradient) {                                                   \
         DISPATCH(grouped_product_backward<T>(threads, count, groups, inner, outer, gradient, rows, weights,          \
                                              rows_gradient, weights_gradient))                                       \
-    }                                                                                                                \
-    void dahgnn_product_##name(int threads, int64_t rows, int64_t inner, int64_t columns, const T* a, const T* b,    \
-                               T* c) {                                                                               \
-        DISPATCH(product<T>(threads, rows, inner, columns, a, b, c))                                                 \
     }
 
 EXPORT(float, float32)
 EXPORT(double, float64)
+
+void dahgnn_product_float32(int threads, int64_t rows, int64_t inner, int64_t columns, const float* a,
+                            const float* b, float* c) {
+    DISPATCH(product(threads, rows, inner, columns, a, b, c))
+}
 
 }  // extern "C"

@@ -213,11 +213,11 @@ void grouped_product_backward(int threads, int64_t count, int64_t groups, int64_
 }
 
 // 32 columns of C = A B, R rows of A at a time: their sums stay in registers while B streams past.
-template <typename T, int R>
-void product_rows(int64_t inner, int64_t stride, int64_t columns, const T* __restrict a, const T* __restrict b,
-                  T* __restrict c, bool add) {
-    constexpr int N = LANES * 4 / sizeof(T), PARTS = 32 / N, STEP = 64 / sizeof(T);
-    using V = Vector<T, N>;
+template <int R>
+void product_rows(int64_t inner, int64_t stride, int64_t columns, const float* __restrict a,
+                  const float* __restrict b, float* __restrict c, bool add) {
+    constexpr int N = LANES, PARTS = 32 / N, STEP = 64 / sizeof(float);
+    using V = Vector<float, N>;
     // The rows that come next are fetched, unless these are so long that they would not stay.
     const int64_t ahead = stride < 2048 ? R * stride : 0;
     V sums[R][PARTS];
@@ -240,21 +240,20 @@ void product_rows(int64_t inner, int64_t stride, int64_t columns, const T* __res
 constexpr int64_t PRODUCT_BLOCK = 36;
 
 // A tall matrix (rows, inner) times one of few columns, a multiple of 32, as four heads of eight units have.
-template <typename T>
-void product(int threads, int64_t rows, int64_t inner, int64_t columns, const T* a, const T* b, T* c) {
+void product(int threads, int64_t rows, int64_t inner, int64_t columns, const float* a, const float* b, float* c) {
     constexpr int R = LANES == 16 ? 12 : 3;
     const int64_t tile = 1024;  // rows of B that stay in the cache
     parallel(threads, rows, PRODUCT_BLOCK, [&](int64_t begin, int64_t end) {
         for (int64_t k = 0; k < inner; k += tile)
             for (int64_t j = 0; j < columns; j += 32) {
                 const int64_t count = std::min(tile, inner - k);
-                const T *const from = a + k, *const with = b + k * columns + j;
-                T* const to = c + j;
+                const float *const from = a + k, *const with = b + k * columns + j;
+                float* const to = c + j;
                 int64_t i = begin;
                 for (; i + R <= end; i += R)
-                    product_rows<T, R>(count, inner, columns, from + i * inner, with, to + i * columns, k > 0);
+                    product_rows<R>(count, inner, columns, from + i * inner, with, to + i * columns, k > 0);
                 for (; i < end; ++i)
-                    product_rows<T, 1>(count, inner, columns, from + i * inner, with, to + i * columns, k > 0);
+                    product_rows<1>(count, inner, columns, from + i * inner, with, to + i * columns, k > 0);
             }
     });
 }

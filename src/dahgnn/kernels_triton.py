@@ -36,7 +36,7 @@ Vectors = tuple[Tensor, Tensor, Tensor]
 _PRECISIONS = (torch.float32, torch.float64)
 
 # Kernels that are being compiled, with their devices, while nothing is started.
-_compiling: ContextVar[list[tuple[torch.device, Any]] | None] = ContextVar("compiling", default=None)
+_pending: ContextVar[list[tuple[torch.device, Any]] | None] = ContextVar("pending", default=None)
 
 # Numbers of a row that a program takes: 128 bytes in float32 at the least, so that a gather takes full lines.
 _NARROW, _WIDE = 32, 64
@@ -53,8 +53,6 @@ _REGISTERS, AT_ONCE = 96, 20
 COPIES, _LINE = 8, 32
 # Columns of a program that sums what others left, few so that there are many such programs; and its rows.
 _SUM_WIDTH, _SUM_ROWS = 4, 1024
-# Numbers for each thread from which on Triton spreads them over the threads as it likes.
-_FEW = 1
 
 
 def jit(function: Callable[..., Any]) -> Any:
@@ -136,7 +134,7 @@ def divide(values: Tensor, *segments: Segments, at_once: int = AT_ONCE) -> Block
     # What no segment needs is not compiled, which would take as long as all the rest.
     side_by_side_only = block_rows == 1 or max(each.longest for each in segments) <= _LONG
     # Of few numbers Triton has each thread load its own anyway.
-    few = members * block_rows * block_heads < _FEW * 32 * warps
+    few = members * block_rows * block_heads < 32 * warps
     sizes = {
         "layout": (heads, units, block_heads, block_units, 1 if few else max(block_units // vector, 1)),
         "block_rows": block_rows,
@@ -176,10 +174,10 @@ def launch(
     if warps == 1 and first.is_cuda and not double:
         options["maxnreg"] = registers
     with torch.cuda.device_of(first):
-        compiling = _compiling.get()
-        if compiling is not None:
+        pending = _pending.get()
+        if pending is not None:
             compiled = kernel.warmup(*arguments, grid=grid, **constants, overlap=overlap, **options)
-            compiling.append((first.device, compiled))
+            pending.append((first.device, compiled))
         else:
             kernel[grid](*arguments, **constants, overlap=overlap, **options)
 
@@ -188,22 +186,23 @@ def launch(
 def compiling() -> Iterator[None]:
     """Compile what is launched within the block, side by side in threads, and start nothing.
 
-    What the kernels should have written is undefined then. One after the other, the kernels of an epoch would
-    take half a minute; once compiled they are kept on disk.
+    What the kernels should have written is undefined then. A Triton that cannot compile in threads starts
+    them instead. One after the other, the kernels of an epoch would take half a minute; once compiled they
+    are kept on disk.
     """
     mode = getattr(triton, "AsyncCompileMode", None)
     if mode is None:
         yield
         return
     kernels: list[tuple[torch.device, Any]] = []
-    token = _compiling.set(kernels)
+    token = _pending.set(kernels)
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as executor:
         try:
             # A gradient stays in this thread: autograd's own threads would know nothing of the mode.
             with torch.autograd.set_multithreading_enabled(False), mode(executor):
                 yield
         finally:
-            _compiling.reset(token)
+            _pending.reset(token)
         list(executor.map(_make_ready, kernels))
 
 

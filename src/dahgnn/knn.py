@@ -56,8 +56,9 @@ def knn(features: object, k: int, *, tile: int | None = None) -> Neighbors:
     k : int
         Neighbours a node, the node itself not counted.
     tile : int, optional
-        The largest block of distances held at a time has tile² of them, but no less than 16². It bounds
-        the memory and never changes the result. By default, 32 MiB on the CPU and 256 MiB on a GPU.
+        The largest block of distances held at a time has tile² of them, but no less than 16² nor than a
+        row. It bounds the memory and never changes the result. By default 2²³ distances on the CPU and
+        2²⁶ on a GPU.
 
     Returns
     -------
@@ -86,7 +87,7 @@ def knn(features: object, k: int, *, tile: int | None = None) -> Neighbors:
 
 class _Search:
     def __init__(self, points: Tensor, k: int, tile: int, scale: float) -> None:
-        self.points, self.k, self.scale = points, k, scale
+        self.points, self.k, self.scale, self.area = points, k, scale, tile**2
         # All candidates, and the bound for all others.
         self.length = min(k + _SPARE, len(points) - 1) + 1
         # Low and wide: only the bounds among the rows of a tile are computed twice.
@@ -103,6 +104,8 @@ class _Search:
 
     @cached_property
     def fine_bounds(self) -> _LowerBounds:
+        if self.coarse_bounds.dtype == torch.float64:
+            return self.coarse_bounds
         return _LowerBounds(self.points, torch.float64, self.scale)
 
     def _sweep(self) -> _Shortlist:
@@ -146,7 +149,7 @@ class _Search:
         open_rows = (lowest[:, -1] <= squares[:, -1]).nonzero().squeeze(1)
         if len(open_rows) == 0:
             return indices, squares
-        for some in open_rows.split(max(1, _tile_size(rows) // len(self.points))):
+        for some in open_rows.split(max(1, self.area // len(self.points))):
             if bounds.dtype != torch.float64:
                 again = self._scan(rows[some], self.fine_bounds)
                 indices[some], squares[some] = self._resolve(rows[some], again, self.fine_bounds)

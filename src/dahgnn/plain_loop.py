@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from types import FrameType
 from typing import NamedTuple, Protocol, cast
 
 import torch
@@ -22,6 +25,29 @@ from dahgnn.ops import Dropout, Weights
 
 # Computes the logits of evaluation and of training from weights, see ``DAHGNN.fold``.
 Folded = Callable[[Weights, Dropout], tuple[Tensor, Tensor]]
+
+
+@contextlib.contextmanager
+def collect_interrupts() -> Iterator[list[KeyboardInterrupt]]:
+    """Collect Ctrl-C within the block, where Python would raise it anywhere; a second one is raised."""
+    interrupts: list[KeyboardInterrupt] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if interrupts:
+            signal.default_int_handler(number, frame)
+        interrupts.append(KeyboardInterrupt())
+
+    # A handler of somebody else stays, and only the main thread may change it.
+    ours = threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if ours:
+        signal.signal(signal.SIGINT, hear)
+    try:
+        yield interrupts
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Classifier(Protocol):
@@ -188,10 +214,12 @@ class PlainLoop:
         losses, accuracies = zip(*(_score(logits, part) for part in run.parts), strict=True)
         if not math.isfinite(sum(losses)):
             return False
-        epochs = run.note([[*losses, *accuracies]])
-        if epochs[0].best_epoch == epochs[0].epoch:
-            # Bound in one step, so that an interruption finds the old weights or the new ones.
-            run.best = {name: tensor.detach().clone() for name, tensor in run.model.state_dict().items()}
+        with collect_interrupts() as interrupts:  # the best weights must be those of the best epoch
+            epochs = run.note([[*losses, *accuracies]])
+            if epochs[0].best_epoch == epochs[0].epoch:
+                run.best = {name: tensor.detach().clone() for name, tensor in run.model.state_dict().items()}
+        if interrupts:
+            raise interrupts[0]
         run.tell(epochs)
         return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -306,7 +305,9 @@ class _Training:
         model, inputs = runs[0].model, (self.task.features, self.task.hypergraph)
         fold = type(model).__dict__.get("fold")
         folded = None if fold is None else fold(model, *inputs, self.config.precision)
-        captured = self.capture and kernels_gpu.supports(inputs[0]) and inputs[0].is_cuda
+        # The captured loop trains all weights; who has frozen some gets the plain one.
+        trained = all(weight.requires_grad for run in runs for weight in run.model.parameters())
+        captured = self.capture and trained and kernels_gpu.supports(inputs[0]) and inputs[0].is_cuda
         results: list[FitResult] = []
         together = max(1, _ROWS_AT_ONCE // len(inputs[0])) if folded is not None and captured else 1
         for start in range(0, len(runs), together):
@@ -343,11 +344,17 @@ class _Training:
                 self.config,
                 [run.seed for run in runs],
             )
-            with contextlib.suppress(KeyboardInterrupt):
+            interrupted = False
+            try:
                 loop.run(note, tell)
-            loop.restore_best()
+            except KeyboardInterrupt:
+                interrupted = True
+            if any(run.history for run in runs):  # before, the loop's weights are not yet anybody's
+                loop.restore_best()
         for run in runs:
             run.best = run.model.state_dict() if run.history else None
+        if interrupted and all(loop.stopped):  # in the last look; who pressed wants no further run
+            return ["interrupted"] * len(runs)
         return [why or "interrupted" for why in loop.stopped]
 
 
