@@ -78,7 +78,7 @@ def test_the_folded_hgnn_is_the_hgnn(blobs, blob_hypergraph, share):
     features = blobs[0].double()
     named = [dict(model.named_parameters()) for model in models]
     weights = {name: torch.stack([each[name] for each in named]) for name in named[0]}
-    evaluated, trained = models[0].fold(features, blob_hypergraph)(weights, lambda values, _: values)
+    evaluated, trained = models[0].fold(features, blob_hypergraph)(weights, lambda values, *_: values)
     torch.testing.assert_close(evaluated, trained, rtol=0, atol=1e-12)
     for run, model in enumerate(models):
         plain = model(features, blob_hypergraph)
@@ -96,7 +96,7 @@ def test_the_folded_hgnn_drops_units_in_training_alone(blobs, blob_hypergraph):
     weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
     asked = []
 
-    def drop(values, share):
+    def drop(values, share, stage):
         asked.append((tuple(values.shape), share))
         return values * 0
 

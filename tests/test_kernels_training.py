@@ -136,27 +136,28 @@ def test_adam_is_that_of_torch(runs, weight_decay):
 def test_dropout_drops_its_share_and_keeps_the_mean(share):
     epoch = torch.zeros(2, dtype=torch.int64, device=DEVICE)
     values = torch.ones(500, 2, 40, device=DEVICE)
-    result = Dropout([3, 4], epoch)(values, share)
+    result = Dropout([3, 4], epoch)(values, share, 0)
     assert (result == 0).float().mean().item() == pytest.approx(share, abs=0.02)
     assert result.max().item() == pytest.approx(1 / (1 - share) if share < 1 else 0)
 
 
-def test_dropout_depends_on_seed_epoch_and_place_alone():
+def test_dropout_depends_on_seed_epoch_stage_and_place_alone():
     epoch = torch.zeros(2, dtype=torch.int64, device=DEVICE)
     values = torch.ones(300, 2, 24, device=DEVICE)
     together = Dropout([3, 4], epoch)
-    first = together(values, 0.5)
-    assert torch.equal(first, together(values, 0.5))
+    first = together(values, 0.5, 1)
+    assert torch.equal(first, together(values, 0.5, 1))
+    assert not torch.equal(first, together(values, 0.5, 0))
     assert not torch.equal(first[:, 0], first[:, 1])
-    alone = Dropout([4], epoch[:1])(values[:, :1], 0.5)
+    alone = Dropout([4], epoch[:1])(values[:, :1], 0.5, 1)
     assert torch.equal(alone[:, 0], first[:, 1])
     epoch += 1
-    assert not torch.equal(first, together(values, 0.5))
+    assert not torch.equal(first, together(values, 0.5, 1))
 
 
 def test_the_gradient_of_dropout_falls_where_the_units_fall():
     epoch = torch.zeros(1, dtype=torch.int64, device=DEVICE)
     values = draw(50, 1, 7, seed=1).requires_grad_()
-    result = Dropout([9], epoch)(values, 0.4)
+    result = Dropout([9], epoch)(values, 0.4, 3)
     (gradient,) = torch.autograd.grad(result.sum(), values)
     torch.testing.assert_close(gradient * values, result)

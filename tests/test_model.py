@@ -214,11 +214,14 @@ def test_wrong_settings(settings_, error, message):
 
 @pytest.mark.parametrize("convolution", ["typed", "printed"])
 @pytest.mark.parametrize("density", [True, False])
-def test_the_folded_network_is_the_network(convolution, density):
+@pytest.mark.parametrize(
+    "more", [{}, {"activation": True}, {"shortcut": True}, {"activation": True, "shortcut": True}], ids=str
+)
+def test_the_folded_network_is_the_network(convolution, density, more):
     features = normal(30, 9)
     features[:, 4] = 0  # a column that reaches nothing
     hypergraph = Hypergraph.from_features(features, k=4, weights=torch.rand(30, dtype=torch.float64) + 0.5)
-    model = DAHGNN(9, 3, hidden=7, convolution=convolution, density=density).double()
+    model = DAHGNN(9, 3, hidden=7, convolution=convolution, density=density, **more).double()
     weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
     plain = model(features, hypergraph)
     folded, trained = model.fold(features, hypergraph)(weights, None)
@@ -233,11 +236,13 @@ def test_the_folded_network_is_the_network(convolution, density):
         assert_close(first, second)
 
 
-def test_networks_side_by_side_are_the_networks_alone():
+@pytest.mark.parametrize("more", [{}, {"activation": True, "shortcut": True}], ids=str)
+def test_networks_side_by_side_are_the_networks_alone(more):
     features = normal(40, 6)
     hypergraph = Hypergraph.from_features(features, k=4)
     models = [
-        DAHGNN(6, 3, hidden=7, generator=torch.Generator().manual_seed(seed)).double() for seed in range(3)
+        DAHGNN(6, 3, hidden=7, generator=torch.Generator().manual_seed(seed), **more).double()
+        for seed in range(3)
     ]
     named = [dict(model.named_parameters()) for model in models]
     weights = {name: torch.stack([each[name] for each in named]) for name in named[0]}
@@ -248,5 +253,56 @@ def test_networks_side_by_side_are_the_networks_alone():
         alone = model(features, hypergraph)
         assert_close(together[:, run], alone)
         expected = torch.autograd.grad((alone * weight[:, run]).sum(), list(named[run].values()))
-        for first, second in zip(gradients[7 * run : 7 * run + 7], expected, strict=True):
+        count = len(expected)
+        for first, second in zip(gradients[count * run : count * (run + 1)], expected, strict=True):
             assert_close(first, second)
+
+
+@pytest.mark.parametrize("activation", [True, False])
+@pytest.mark.parametrize("shortcut", [True, False])
+def test_what_the_paper_has_not_stands_where_it_is_said_to(activation, shortcut):
+    features = normal(20, 6)
+    hypergraph = Hypergraph.from_features(features, k=3)
+    model = DAHGNN(6, 3, hidden=5, activation=activation, shortcut=shortcut).double()
+    x, e = oracles.convolution(features, model.convolution.weight, hypergraph)
+    if activation:
+        x, e = oracles.elu(x), oracles.elu(e)
+    hidden, hidden_e = oracles.attention_layer(x, e, model.attention1, hypergraph)
+    logits, _ = oracles.attention_layer(hidden, hidden_e, model.attention2, hypergraph)
+    if shortcut:
+        logits = logits + x @ model.shortcut
+    assert_close(model(features, hypergraph), logits)
+
+
+def test_units_drop_in_training_alone_and_in_four_stages():
+    features = normal(30, 6)
+    hypergraph = Hypergraph.from_features(features, k=3)
+    model = DAHGNN(6, 3, hidden=8, dropout=0.5, shortcut=True).double()
+    weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
+    asked = []
+
+    def drop(values, share, stage):
+        asked.append((stage, share, tuple(values.shape)))
+        return values * (torch.arange(values.shape[2]) % 2) * 2
+
+    evaluated, trained = model.fold(features, hypergraph)(weights, drop)
+    assert asked == [(0, 0.5, (30, 1, 8)), (1, 0.5, (30, 1, 8)), (2, 0.5, (30, 1, 32)), (3, 0.5, (30, 1, 32))]
+    assert not evaluated.requires_grad
+    assert_close(evaluated.squeeze(1), model.eval()(features, hypergraph))
+    assert not torch.equal(evaluated, trained)
+    # Units that are always dropped are as good as weights of zero.
+    kept = torch.arange(8) % 2 * 2.0
+    with torch.no_grad():
+        model.attention1.weight *= kept.unsqueeze(1)
+        model.attention2.weight *= (torch.arange(32) % 2 * 2.0).unsqueeze(1)
+        model.shortcut *= kept.unsqueeze(1)
+    assert_close(trained.squeeze(1), model(features, hypergraph))
+
+
+def test_a_network_with_dropout_differs_from_pass_to_pass_in_training():
+    features = normal(30, 6).float()
+    hypergraph = Hypergraph.from_features(features, k=3)
+    model = DAHGNN(6, 3, hidden=8, dropout=0.5)
+    assert not torch.equal(model(features, hypergraph), model(features, hypergraph))
+    model.eval()
+    assert torch.equal(model(features, hypergraph), model(features, hypergraph))

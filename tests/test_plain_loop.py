@@ -88,10 +88,10 @@ def test_a_folded_network_gets_its_share_of_units_dropped():
     asked = []
 
     def folded(weights, drop):
-        kept = drop(torch.ones(2000, 1, 1), 0.25)
+        kept = drop(torch.ones(2000, 1, 1), 0.25, 0)
         asked.append(kept.mean().item())
         assert kept.unique().tolist() == pytest.approx([0, 4 / 3])
-        assert not drop(torch.ones(3, 1, 1), 1.0).any()
+        assert not drop(torch.ones(3, 1, 1), 1.0, 0).any()
         logits = weights["logits"].transpose(0, 1)
         return logits, logits
 

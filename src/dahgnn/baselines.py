@@ -79,7 +79,7 @@ class HGNN(nn.Module):
                 return result, result
             with torch.no_grad():
                 evaluated = self._classify(hidden, second, hypergraph)
-            return evaluated, self._classify(drop(hidden, self.dropout), second, hypergraph)
+            return evaluated, self._classify(drop(hidden, self.dropout, 0), second, hypergraph)
 
         return logits
 

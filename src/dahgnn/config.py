@@ -72,6 +72,13 @@ class ModelConfig(_Settings):
         Whether (1) is named E and (2) X, by the rows they have, or the other way, as printed.
     final_activation : bool
         Whether the ELU of (11) stays in the last layer, as printed.
+    activation : bool
+        Whether an ELU follows the convolution; the paper has none there.
+    dropout : float
+        Share of units dropped while training, after the convolution and after the first attention layer;
+        the paper names none.
+    shortcut : bool
+        Whether a linear path leads from the convolution to the logits; the paper has none.
     """
 
     hidden: int = 256
@@ -83,13 +90,18 @@ class ModelConfig(_Settings):
     density_gradient: bool = False
     convolution: str = "typed"
     final_activation: bool = True
+    activation: bool = False
+    dropout: float = 0.0
+    shortcut: bool = False
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
         for name in ("hidden", "heads", "units"):
             check_count(name, getattr(self, name), owner)
         check_density(self.delta, self.density, self.neighbourhood, self.density_gradient, owner)
-        check_flag("final_activation", self.final_activation, owner)
+        for name in ("final_activation", "activation", "shortcut"):
+            check_flag(name, getattr(self, name), owner)
+        check_number("dropout", self.dropout, owner, low=0, high=1)
         check_choice("convolution", self.convolution, CONVOLUTIONS, owner)
 
 
@@ -140,4 +152,10 @@ class Preset:
     training: TrainingConfig
 
 
-PRESETS: Mapping[str, Preset] = {"paper": Preset(model=ModelConfig(), training=TrainingConfig())}
+PRESETS: Mapping[str, Preset] = {
+    "paper": Preset(model=ModelConfig(), training=TrainingConfig()),
+    "regularised": Preset(
+        model=ModelConfig(hidden=64, activation=True, dropout=0.5, shortcut=True),
+        training=TrainingConfig(learning_rate=0.01, decay=1.0, weight_decay=2e-3),
+    ),
+}

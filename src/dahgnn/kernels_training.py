@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -372,22 +373,23 @@ def _dropout_kernel(
     epoch: tl.tensor,
     size: int,
     share: float,
+    stage: int,
     runs: tl.constexpr,
     units: tl.constexpr,
     block: tl.constexpr,
     overlap: tl.constexpr,
 ) -> None:
-    """Drop a share of the units of a run; what falls depends on its seed, epoch and place alone."""
+    """Drop a share of the units of a run; seed, epoch, stage and place alone decide what falls."""
     begin(overlap)
     run = tl.program_id(1)
     place = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     row, unit = place // units, place % units
     cells = (row * runs + run) * units + unit
     inside = place < size
-    # The counters of Philox (Salmon et al., 2011) are the place and the epoch, its key is the seed.
+    # The counters of Philox (Salmon et al., 2011) are place, epoch and stage, its key is the seed.
     low, high = (place & 0xFFFFFFFF).to(tl.uint32), (place >> 32).to(tl.uint32)
     now = tl.load(epoch + run).to(tl.uint32)
-    draw, _, _, _ = tl.philox(tl.load(seeds + run), low, high, now, now * 0)
+    draw, _, _, _ = tl.philox(tl.load(seeds + run), low, high, now, now * 0 + stage)
     keep = (draw >> 8).to(tl.float32) * (1 / 16777216.0) >= share
     number = tl.load(values + cells, mask=inside, other=0.0)
     tl.store(result + cells, tl.where(keep, number / (1 - share), 0.0).to(number.dtype), mask=inside)
@@ -407,12 +409,15 @@ class Dropout:
     def __init__(self, seeds: Sequence[int], epoch: Tensor) -> None:
         self.seeds, self.epoch = torch.tensor(seeds, device=epoch.device), epoch
 
-    def __call__(self, values: Tensor, share: float) -> Tensor:
-        """Return the values (n, runs, units) without a share of the units; the rest grows to make up."""
-        return cast(Tensor, _Dropout.apply(values, self, share))
+    def __call__(self, values: Tensor, share: float, stage: int) -> Tensor:
+        """Return the values (n, runs, units) without a share of the units; the rest grows to make up.
 
-    def drop(self, values: Tensor, share: float) -> Tensor:
-        """Drop, without a gradient; a second time in the same epoch the same units fall."""
+        Other units fall in each stage, of which a network has as many as places where it drops.
+        """
+        return cast(Tensor, _Dropout.apply(values, self, share, stage))
+
+    def drop(self, values: Tensor, share: float, stage: int) -> Tensor:
+        """Drop, without a gradient; a second time in the same epoch and stage the same units fall."""
         values = values.contiguous()
         rows, runs, units = values.shape
         result = torch.empty_like(values)
@@ -420,18 +425,18 @@ class Dropout:
             return result.zero_()
         launch(
             _dropout_kernel, (-(-rows * units // 1024), runs), values, result, self.seeds, self.epoch,
-            rows * units, share, warps=4, runs=runs, units=units, block=1024,
+            rows * units, share, stage, warps=4, runs=runs, units=units, block=1024,
         )  # fmt: skip
         return result
 
 
 class _Dropout(Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, dropout: Dropout, share: float) -> Tensor:
-        ctx.dropout, ctx.share = dropout, share
-        return dropout.drop(values, share)
+    def forward(ctx: Any, values: Tensor, dropout: Dropout, share: float, stage: int) -> Tensor:
+        ctx.drop = partial(dropout.drop, share=share, stage=stage)
+        return cast(Tensor, ctx.drop(values))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.dropout.drop(gradient, ctx.share), None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        return ctx.drop(gradient), None, None, None

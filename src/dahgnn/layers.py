@@ -65,7 +65,7 @@ class HypergraphConvolution(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw the weights anew."""
-        _xavier_uniform(self.weight, generator)
+        xavier_uniform(self.weight, generator)
 
     def forward(self, x: Tensor, hypergraph: Hypergraph) -> tuple[Tensor, Tensor]:
         """Return nodes (n, out_features) and hyperedges (m, out_features) for x (n, in_features)."""
@@ -192,9 +192,9 @@ class DensityAwareAttention(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw the weights anew, each head as a layer of its own."""
-        _xavier_uniform(self.weight, generator)
-        _xavier_uniform(self.attention_node.unsqueeze(-1), generator)
-        _xavier_uniform(self.attention_hyperedge.unsqueeze(-1), generator)
+        xavier_uniform(self.weight, generator)
+        xavier_uniform(self.attention_node.unsqueeze(-1), generator)
+        xavier_uniform(self.attention_hyperedge.unsqueeze(-1), generator)
 
     def forward(self, x: Tensor, e: Tensor, hypergraph: Hypergraph) -> tuple[Tensor, Tensor]:
         """Pass messages there and back.
@@ -294,7 +294,7 @@ class DensityAwareAttention(nn.Module):
         )
 
 
-def _xavier_uniform(weight: Tensor, generator: torch.Generator | None) -> None:
+def xavier_uniform(weight: Tensor, generator: torch.Generator | None) -> None:
     """Fill with U(−b, b), b = √(6 / (rows + columns)) of each matrix (Glorot and Bengio, 2010)."""
     bound = math.sqrt(6 / (weight.shape[-2] + weight.shape[-1]))
     with torch.no_grad():

@@ -28,10 +28,10 @@ from dahgnn.segments import Incidence, Segments
 
 logger = logging.getLogger(__name__)
 
-# Weights of r networks of one kind by name, each (r, …), and what drops units: values (n, r, units) and the
-# share to drop. A network that can be folded takes both.
+# Weights of r networks of one kind by name, each (r, …), and what drops units: of values (n, r, units), the
+# share to drop, and at which of the network's stages. A network that can be folded takes both.
 Weights = Mapping[str, Tensor]
-Dropout = Callable[[Tensor, float], Tensor]
+Dropout = Callable[[Tensor, float, int], Tensor]
 
 # Slope of the LeakyReLU of the attention; the paper names none, this is that of GAT.
 NEGATIVE_SLOPE = 0.2

@@ -161,7 +161,7 @@ class PlainLoop:
         self.run, self.inputs, self.config, self.folded = run, inputs, config, folded
         generator = torch.Generator(inputs[0].device).manual_seed(run.seed)
 
-        def drop(values: Tensor, share: float) -> Tensor:
+        def drop(values: Tensor, share: float, _: int) -> Tensor:
             keep = torch.empty_like(values).bernoulli_(1 - share, generator=generator)
             return values * keep / (1 - share) if share < 1 else values * 0
 
