@@ -2,8 +2,8 @@ import pytest
 import torch
 from oracles import convolution
 
-from dahgnn import HGNN, Hypergraph, Split
-from dahgnn.baselines import label_spreading
+from dahgnn import HGNN, Hypergraph, TrainingConfig, fit
+from dahgnn.baselines import GAT, GCN, neighbour_graph
 
 
 def test_hgnn_is_two_convolutions(blobs, blob_hypergraph):
@@ -29,39 +29,6 @@ def test_hgnn_drops_out_while_training_alone(blobs, blob_hypergraph):
 def test_bad_settings_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         HGNN(**{"in_features": 6, "n_classes": 3, **settings})
-
-
-def test_label_spreading_learns_the_blobs(blobs, blob_split):
-    features, labels = blobs
-    probabilities, alpha = label_spreading(features, labels, blob_split, k=5)
-    assert (probabilities.argmax(1) == labels)[blob_split.test].double().mean() > 0.9
-    torch.testing.assert_close(probabilities.sum(1), torch.ones(len(labels)))
-    assert 0 < alpha < 1
-
-
-def test_label_spreading_never_reads_test_labels(blobs, blob_split):
-    features, labels = blobs
-    hidden = labels.clone()
-    hidden[blob_split.test] = -1
-    known, unknown = (label_spreading(features, given, blob_split, k=5)[0] for given in (labels, hidden))
-    assert torch.equal(known, unknown)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"train": []}, "one with train nodes. Got none"),
-        ({"validation": []}, "one with validation nodes. Got none"),
-        ({"train": [0, 2]}, "each of the 3 classes has a labelled node. Got none of class 1"),
-        ({"test": [120]}, "Got test node 120"),
-    ],
-)
-def test_label_spreading_refuses_what_cannot_be_learned(blobs, blob_split, change, words):
-    parts = {"train": blob_split.train, "validation": blob_split.validation, "test": []}
-    others = [node for node in blob_split.test.tolist() if node not in (0, 2)]
-    split = Split(**{**parts, **change, **({"validation": others[:9]} if "train" in change else {})})
-    with pytest.raises(ValueError, match=words):
-        label_spreading(*blobs, split, k=5)
 
 
 def test_hgnn_checks_its_input():
@@ -105,3 +72,62 @@ def test_the_folded_hgnn_drops_units_in_training_alone(blobs, blob_hypergraph):
     assert not trained.any()
     torch.testing.assert_close(evaluated.squeeze(1), model.eval()(blobs[0], blob_hypergraph))
     assert not evaluated.requires_grad
+
+
+@pytest.fixture
+def pyg():
+    return pytest.importorskip("torch_geometric")
+
+
+@pytest.mark.usefixtures("pyg")
+@pytest.mark.parametrize("kind", [GCN, GAT])
+def test_the_networks_of_pyg_learn_the_blobs(blobs, blob_hypergraph, blob_split, kind):
+    features, labels = blobs
+    model = kind(6, 3, generator=torch.Generator().manual_seed(0))
+    result = fit(model, features, blob_hypergraph, labels, blob_split, TrainingConfig(learning_rate=0.01))
+    assert result.accuracy(labels, blob_split.test) > 0.9
+
+
+@pytest.mark.usefixtures("pyg")
+@pytest.mark.parametrize("kind", [GCN, GAT])
+def test_a_generator_makes_the_networks_of_pyg_repeatable(blobs, blob_hypergraph, kind):
+    features = blobs[0]
+    first, again, other = (
+        kind(6, 3, generator=torch.Generator().manual_seed(seed)).eval() for seed in (1, 1, 2)
+    )
+    assert kind(**first.settings).settings == first.settings
+    assert torch.equal(first(features, blob_hypergraph), again(features, blob_hypergraph))
+    assert not torch.equal(first(features, blob_hypergraph), other(features, blob_hypergraph))
+    assert not torch.equal(first.train()(features, blob_hypergraph), first(features, blob_hypergraph))
+
+
+@pytest.mark.usefixtures("pyg")
+def test_gcn_is_its_formula():
+    features = torch.rand(12, 4, dtype=torch.float64)
+    hypergraph = Hypergraph.from_features(features, k=3)
+    model = GCN(4, 2, hidden=5).double().eval()
+    dense = torch.eye(12, dtype=torch.float64)
+    source, target = neighbour_graph(hypergraph)
+    dense[source, target] = 1
+    assert torch.equal(dense, dense.T)
+    scale = dense.sum(1).rsqrt()
+    adjacency = scale[:, None] * dense * scale
+    hidden = (adjacency @ features @ model.layer1.lin.weight.T + model.layer1.bias).relu()
+    expected = adjacency @ hidden @ model.layer2.lin.weight.T + model.layer2.bias
+    torch.testing.assert_close(model(features, hypergraph), expected)
+
+
+@pytest.mark.usefixtures("pyg")
+def test_the_graph_joins_each_node_to_its_nearest_in_both_directions():
+    features = torch.tensor([[0.0], [1.0], [3.0], [7.0]])
+    edges = neighbour_graph(Hypergraph.from_features(features, k=1))
+    assert sorted(map(tuple, edges.T.tolist())) == [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)]
+
+
+@pytest.mark.usefixtures("pyg")
+@pytest.mark.parametrize(
+    ("kind", "settings"), [(GCN, {"hidden": 0}), (GAT, {"heads": 0}), (GAT, {"dropout": 2})]
+)
+def test_bad_settings_of_graph_networks_are_refused(kind, settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        kind(6, 3, **settings)

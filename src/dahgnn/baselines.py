@@ -1,19 +1,19 @@
-"""Methods to compare with, on the same features, hypergraph and split."""
+"""Networks to compare with, which take the same features and hypergraph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, relu
+from torch.nn.functional import dropout, elu, relu
 
-from dahgnn.checks import as_features, as_labels, check_count, check_neighbours, check_number
+from dahgnn.checks import check_count, check_number
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.layers import HypergraphConvolution
 from dahgnn.ops import Dropout, PropagatedFeatures, Weights, grouped_product
-from dahgnn.splits import Split, check_split
 
 
 class HGNN(nn.Module):
@@ -41,10 +41,7 @@ class HGNN(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        check_count("in_features", in_features, "HGNN")
-        check_count("n_classes", n_classes, "HGNN", low=2)
-        check_count("hidden", hidden, "HGNN")
-        check_number("dropout", dropout, "HGNN", low=0, high=1)
+        _check_network(in_features, n_classes, hidden, dropout, "HGNN")
         self.in_features, self.n_classes = in_features, n_classes
         self.hidden, self.dropout = hidden, dropout
         self.convolution1 = HypergraphConvolution(in_features, hidden, generator=generator)
@@ -96,48 +93,152 @@ class HGNN(nn.Module):
         return logits
 
 
-# Clamping factors to choose from on the validation nodes; 0.2 is scikit-learn's default.
-_ALPHAS = (0.2, 0.5, 0.8, 0.95, 0.99)
+class GCN(nn.Module):
+    """Graph convolutional network of two layers (Kipf and Welling, ICLR 2017), PyG's.
 
-
-def label_spreading(features: object, labels: object, split: Split, *, k: int = 10) -> tuple[Tensor, float]:
-    """Spread labels over the graph of k nearest neighbours (Zhou et al., 2004; scikit-learn's).
+    Its graph joins each node to its neighbours, see `neighbour_graph`.
 
     Parameters
     ----------
-    features : array, (n, d)
-        One row a node.
-    labels : array of int, (n,)
-        Read at the training and validation nodes alone, but that the largest tells the number of classes.
-    split : Split
-        Its training nodes are the labelled ones; its validation nodes choose alpha.
-    k : int
-        Neighbours a node.
-
-    Returns
-    -------
-    probabilities : Tensor, (n, c)
-        Of each class.
-    alpha : float
-        The clamping factor with the best validation accuracy.
+    in_features, n_classes : int
+        Length of a feature vector, and number of classes.
+    hidden : int
+        Units of the first layer.
+    dropout : float
+        Share of features and of hidden units dropped while training; GCN's own paper has 0.5.
+    generator : torch.Generator, optional
+        Source of the initial weights.
     """
-    from sklearn.neighbors import kneighbors_graph
-    from sklearn.semi_supervised import LabelSpreading
 
-    rows = as_features(features, "label_spreading").numpy()
-    check_neighbours(k, len(rows), "label_spreading")
-    known = as_labels(labels, "label_spreading", n_nodes=len(rows))
-    n_classes = max(2, int(known.max()) + 1)
-    check_split(split, known, n_classes, "label_spreading")
-    given = torch.full_like(known, -1)
-    given[split.train] = known[split.train]
-    # The graph of kernel="knn", built once for all: the node itself and its k − 1 nearest others.
-    graph = kneighbors_graph(rows, k, include_self=True)
-    best, best_accuracy, best_alpha = None, -1.0, 0.0
-    for alpha in _ALPHAS:
-        spreading = LabelSpreading(kernel=lambda *_: graph, alpha=alpha, max_iter=1000)
-        fitted = spreading.fit(rows, given.numpy())
-        accuracy = float((fitted.transduction_ == known.numpy())[split.validation].mean())
-        if accuracy > best_accuracy:
-            best, best_accuracy, best_alpha = fitted.label_distributions_, accuracy, alpha
-    return torch.from_numpy(best).float(), best_alpha
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        *,
+        hidden: int = 64,
+        dropout: float = 0.5,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        from torch_geometric.nn import GCNConv
+
+        super().__init__()
+        _check_network(in_features, n_classes, hidden, dropout, "GCN")
+        self.in_features, self.n_classes = in_features, n_classes
+        self.hidden, self.dropout = hidden, dropout
+        # The graph is normalised once, not in every pass.
+        self.layer1 = GCNConv(in_features, hidden, normalize=False)
+        self.layer2 = GCNConv(hidden, n_classes, normalize=False)
+        _draw(self, generator)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the constructor needs to make a network of the same shape."""
+        return {name: getattr(self, name) for name in ("in_features", "n_classes", "hidden", "dropout")}
+
+    def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
+        """Return the logits, (n, n_classes), for features (n, in_features)."""
+        edges, weights = _normalised_graph(hypergraph, features.dtype)
+        x = dropout(features, self.dropout, self.training)
+        x = dropout(relu(self.layer1(x, edges, weights)), self.dropout, self.training)
+        logits: Tensor = self.layer2(x, edges, weights)
+        return logits
+
+
+class GAT(nn.Module):
+    """Graph attention network of two layers (Veličković et al., ICLR 2018), PyG's.
+
+    Its graph joins each node to its neighbours, see `neighbour_graph`.
+
+    Parameters
+    ----------
+    in_features, n_classes : int
+        Length of a feature vector, and number of classes.
+    hidden, heads : int
+        Units of each head of the first layer, and heads.
+    dropout : float
+        Share of features, hidden units and coefficients dropped while training; GAT's own paper has 0.6.
+    generator : torch.Generator, optional
+        Source of the initial weights.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        *,
+        hidden: int = 8,
+        heads: int = 8,
+        dropout: float = 0.6,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        from torch_geometric.nn import GATConv
+
+        super().__init__()
+        _check_network(in_features, n_classes, hidden, dropout, "GAT")
+        check_count("heads", heads, "GAT")
+        self.in_features, self.n_classes = in_features, n_classes
+        self.hidden, self.heads, self.dropout = hidden, heads, dropout
+        self.layer1 = GATConv(in_features, hidden, heads=heads, dropout=dropout)
+        self.layer2 = GATConv(heads * hidden, n_classes, dropout=dropout)
+        _draw(self, generator)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the constructor needs to make a network of the same shape."""
+        names = ("in_features", "n_classes", "hidden", "heads", "dropout")
+        return {name: getattr(self, name) for name in names}
+
+    def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
+        """Return the logits, (n, n_classes), for features (n, in_features)."""
+        edges = neighbour_graph(hypergraph)
+        x = dropout(features, self.dropout, self.training)
+        x = dropout(elu(self.layer1(x, edges)), self.dropout, self.training)
+        logits: Tensor = self.layer2(x, edges)
+        return logits
+
+
+def _check_network(in_features: int, n_classes: int, hidden: int, dropout: float, owner: str) -> None:
+    check_count("in_features", in_features, owner)
+    check_count("n_classes", n_classes, owner, low=2)
+    check_count("hidden", hidden, owner)
+    check_number("dropout", dropout, owner, low=0, high=1)
+
+
+def _draw(network: nn.Module, generator: torch.Generator | None) -> None:
+    """Draw the weights as PyG does, Xavier uniform and biases of zero, but from a generator of ours."""
+    if generator is None:
+        return
+    for name, weight in network.named_parameters():
+        if name.endswith("bias"):
+            nn.init.zeros_(weight)
+        else:
+            nn.init.xavier_uniform_(weight, generator=generator)
+
+
+# Graphs of the hypergraphs that are in use.
+_graphs: WeakKeyDictionary[Hypergraph, Tensor] = WeakKeyDictionary()
+_normalised: WeakKeyDictionary[Hypergraph, tuple[Tensor, Tensor]] = WeakKeyDictionary()
+
+
+def neighbour_graph(hypergraph: Hypergraph) -> Tensor:
+    """Return the undirected graph of each node and the others of its neighbourhood, as PyG's edges (2, e).
+
+    For a hypergraph of nearest neighbours it is their symmetrised graph.
+    """
+    if hypergraph not in _graphs:
+        from torch_geometric.utils import to_undirected
+
+        neighbours, _ = hypergraph.neighbourhood("centre")
+        edges = torch.stack([neighbours.indices, neighbours.owners()])
+        _graphs[hypergraph] = to_undirected(edges, num_nodes=hypergraph.n_nodes)
+    return _graphs[hypergraph]
+
+
+def _normalised_graph(hypergraph: Hypergraph, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return the edges with loops, and their weights D^(-1/2) (A + I) D^(-1/2)."""
+    if hypergraph not in _normalised or _normalised[hypergraph][1].dtype != dtype:
+        from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+        edges = neighbour_graph(hypergraph)
+        _normalised[hypergraph] = gcn_norm(edges, num_nodes=hypergraph.n_nodes, dtype=dtype)
+    return _normalised[hypergraph]

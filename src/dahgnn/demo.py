@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from dahgnn._version import __version__
-from dahgnn.baselines import HGNN, label_spreading
+from dahgnn.baselines import HGNN
 from dahgnn.checks import check_count
+from dahgnn.classical import label_spreading
 from dahgnn.config import PRESETS, TrainingConfig
 from dahgnn.datasets import Dataset, load_embedded_digits
 from dahgnn.files import replacing
@@ -153,9 +154,9 @@ def _train(
 
 def _spread_labels(digits: Dataset, split: Split, seed: int) -> dict[str, Any]:
     start = time.perf_counter()
-    probabilities, alpha = label_spreading(digits.features, digits.labels, split, k=K)
+    probabilities, chosen = label_spreading(digits.features, digits.labels, split, k=K)
     seconds = time.perf_counter() - start
-    settings = {"kernel": "knn", "k": K, "alpha": alpha}
+    settings = {"kernel": "knn", "k": K, **chosen}
     return _line("LabelSpreading", digits, split, seed, settings, probabilities.argmax(1), seconds)
 
 
