@@ -1,0 +1,211 @@
+import csv
+import io
+import shutil
+import statistics
+import subprocess
+
+import pytest
+from report_cases import OURS, make_line, make_lines, make_spec
+
+from dahgnn.summary import summarise
+from dahgnn.tables import (
+    Table,
+    accuracy_tables,
+    agreement_table,
+    comparison_tables,
+    csv_text,
+    latex,
+    markdown,
+    merge_notes,
+    signed,
+    time_tables,
+)
+
+HOSTILE = 'a|b_c%d&e<f>\\{$#^~\n"g'
+
+
+@pytest.fixture
+def lines():
+    return make_lines()
+
+
+@pytest.mark.parametrize(
+    ("printed", "agrees"), [(88.77, True), (88.76, False), (93.23, True), (93.24, False)]
+)
+def test_two_joint_deviations_are_the_limit(lines, printed, agrees):
+    # Our mean is 91, and 2 sqrt(1² + 0.5²) = 2.2360….
+    spec = make_spec(published={"mnist": {"ours": {"20": [printed, 0.5]}}})
+    summary = summarise(lines, spec)
+    assert summary.cells["mnist", "ours", 20].agrees is agrees
+    assert agreement_table(summary).rows[0][2] == f"{int(agrees)} of 1 cells"
+    assert accuracy_tables(summary)[0].rows[2][1].endswith("≈" if agrees else "≠")
+
+
+def test_a_single_run_has_no_deviation_and_agrees_with_nothing():
+    summary = summarise([make_line()], make_spec())
+    cell = summary.cells["mnist", "ours", 20]
+    assert (cell.deviation, cell.agrees) == (None, None)
+    rows = accuracy_tables(summary)[0].rows
+    assert rows[0] == ("Ours", "90.00 (1 of 3)")
+    assert rows[2] == ("difference", "0.00")
+    assert rows[3] == ("Other", "–")
+
+
+def test_the_table_has_the_paper_below_and_the_best_in_bold(lines):
+    table = accuracy_tables(summarise(lines, make_spec()))[0]
+    assert table.head == ("Method", "20")
+    assert table.rows == (
+        ("Ours", "91.00 ± 1.00"),
+        ("in the paper", "90.00 ± 0.50"),
+        ("difference", "+1.00 ≈"),
+        ("Other", "90.00 ± 1.00"),
+    )
+    assert table.strong == {(0, 1)}
+    assert table.lesser == {1, 2}
+
+
+def test_incomplete_cells_say_so_and_their_column_has_no_best(lines):
+    table = accuracy_tables(summarise(lines[1:], make_spec()))[0]
+    assert table.rows[0] == ("Ours", "91.50 ± 0.71 (2 of 3)")
+    assert table.strong == set()
+    # A method that was not run at all does not keep the others from being compared.
+    assert accuracy_tables(summarise(lines[:3], make_spec()))[0].strong == {(0, 1)}
+
+
+def test_equal_means_are_both_bold(lines):
+    for line in lines:
+        line["metrics"]["test_accuracy"] = 0.9 + 1e-7 * (line["method"] == "ours")
+    assert accuracy_tables(summarise(lines, make_spec()))[0].strong == {(0, 1), (3, 1)}
+
+
+def test_agreement_counts_what_is_printed_run_or_not(lines):
+    published = {"mnist": {"ours": {"20": [90, 0.5], "60": [91, 0.5]}}, "svhn": {"ours": {"20": [1, 0]}}}
+    methods = [
+        {"name": "new", "title": "New", "ours": True},
+        {"name": "ours", "title": "Ours", "ours": True},
+        {"name": "other", "title": "Other"},
+    ]
+    datasets = [{"name": "mnist", "title": "MNIST"}, {"name": "svhn", "title": "SVHN"}]
+    spec = make_spec(published=published, methods=methods, datasets=datasets, labels=[10, 30])
+    news = [make_line("new", run, 0.99 + 0.001 * run) for run in range(3)]
+    summary = summarise(lines + news, spec)
+    new, ours = summary.agreements
+    assert (new.method, new.against, new.within, new.above, new.measured, new.cells) == (
+        "new",
+        "ours",
+        0,
+        1,
+        1,
+        3,
+    )
+    assert (ours.method, ours.against, ours.within, ours.above) == ("ours", "ours", 1, 1)
+    assert summary.absent == ("SVHN",)
+    assert agreement_table(summary).rows[0] == ("New", "Ours", "0 of 3 cells", "1 of 3 cells", "2")
+
+
+def test_without_printed_numbers_there_is_nothing_to_agree_with(lines):
+    assert agreement_table(summarise(lines, make_spec(published={}))) is None
+
+
+def test_the_table_of_comparisons_says_why_there_is_no_test(lines):
+    table = comparison_tables(summarise(lines, make_spec()))[0]
+    assert table.rows[0][0] == "Ours less Other"
+    assert table.rows[1][:3] == ("20", "3", "+1.00")
+    assert table.rows[1][-1] == "no test with 3 of at least 5 pairs"
+    assert "Wilcoxon" in table.note
+    assert "t-test" in table.note
+    assert "Holm" in table.note
+
+
+def test_times_are_seconds_and_epochs(lines):
+    lines[0]["seconds"] = 296.0
+    rows = time_tables(summarise(lines, make_spec()))[0].rows
+    assert rows == (("Ours", "100 s / 100"), ("Other", "2.00 s"))
+
+
+def test_state_names_hardware_and_the_time_between(lines):
+    # In UTC this is the earliest, though not the first in the alphabet.
+    lines[0]["finished"] = "2026-01-01T05:00:00+09:00"
+    lines[1]["device"] = {"type": "cuda", "name": "NVIDIA H200"}
+    lines[1]["versions"] = {"dahgnn": "0.2.0"}
+    summary = summarise(lines, make_spec())
+    assert summary.first == "2026-01-01T05:00:00+09:00"
+    assert summary.last == "2026-01-03T00:00:00+00:00"
+    assert summary.devices == {"CPU x86_64, 2 threads": 5, "NVIDIA H200": 1}
+    assert summary.versions == {"dahgnn": "0.1.0 and 0.2.0"}
+    assert "6 of 6 runs." in markdown(summary)
+
+
+def hostile_summary(lines):
+    spec = make_spec(title=HOSTILE)
+    spec["methods"][0]["title"] = HOSTILE
+    spec["datasets"][0]["title"] = HOSTILE
+    return summarise(lines, spec)
+
+
+def test_markdown_escapes_names_and_keeps_its_columns(lines):
+    text = markdown(hostile_summary(lines))
+    escaped = r"a\|b\_c%d&amp;e&lt;f&gt;\\{\$\#^\~ " + '"g'
+    assert text.startswith(f"# {escaped}\n")
+    assert f"| {escaped} | **91.00 ± 1.00** |" in text
+    tables = [row for row in text.splitlines() if row.startswith("|")]
+    widths = {row.replace(r"\|", "").count("|") for row in tables}
+    assert widths == {3, 6, 10}  # accuracy and times, agreement, comparisons with a remark
+
+
+def test_a_note_of_several_tables_stands_below_the_last(lines):
+    a, b, c = (Table(title="", note=note, head=(), rows=()) for note in ("x", "x", "y"))
+    assert [table.note for table in merge_notes([a, b, c])] == ["", "x", "y"]
+
+
+def test_latex_escapes_names(lines):
+    text = latex(hostile_summary(lines))
+    escaped = (
+        r"a\textbar{}b\_c\%d\&e\textless{}f\textgreater{}\textbackslash{}\{\$\#\textasciicircum{}"
+        r"\textasciitilde{} \textquotedbl{}g"
+    )
+    assert rf"{escaped} & \textbf{{91.00 $\pm$ 1.00}} \\" in text
+    assert r"\quad\textit{difference} & +1.00 $\approx$ \\" in text
+    assert rf"\multicolumn{{9}}{{l}}{{\textbf{{{escaped} less Other}}}} \\" in text
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles(tmp_path, lines):
+    (tmp_path / "report.tex").write_text(latex(hostile_summary(lines)), encoding="utf-8")
+    (tmp_path / "paper.tex").write_text(
+        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs}\n"
+        "\\begin{document}\\input{report}\\end{document}\n"
+    )
+    done = subprocess.run(
+        [shutil.which("pdflatex"), "-halt-on-error", "-interaction=nonstopmode", "paper.tex"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert (tmp_path / "paper.pdf").stat().st_size > 1000
+
+
+def test_csv_reads_back_with_raw_numbers(lines):
+    for line in lines[:3]:
+        line["method"] = HOSTILE
+    spec = make_spec(published={"mnist": {HOSTILE: {"20": [90.0, 0.5]}}}, comparisons=[])
+    spec["methods"][0]["name"] = HOSTILE
+    rows = list(csv.DictReader(io.StringIO(csv_text(summarise(lines, spec)), newline="")))
+    assert [row["method"] for row in rows] == [HOSTILE, "other"]
+    assert [float(value) for value in rows[0]["values"].split()] == [100 * value for value in OURS]
+    assert float(rows[0]["mean"]) == statistics.fmean(100 * value for value in OURS)
+    assert float(rows[0]["deviation"]) == pytest.approx(1)
+    assert (rows[0]["printed_mean"], rows[0]["within_two_joint_deviations"]) == ("90.0", "True")
+    assert (rows[1]["printed_mean"], rows[1]["difference"], rows[1]["epochs"]) == ("", "", "")
+    assert (rows[1]["runs"], rows[1]["expected_runs"]) == ("3", "3")
+
+
+def test_the_order_of_lines_does_not_matter(lines):
+    summary, other = summarise(lines, make_spec()), summarise(lines[::-1], make_spec())
+    for write_text in (markdown, latex, csv_text):
+        assert write_text(summary) == write_text(other)
+
+
+def test_differences_have_a_sign():
+    assert [signed(value) for value in (0.5, -0.5, 0.004, -0.004)] == ["+0.50", "−0.50", "0.00", "0.00"]
