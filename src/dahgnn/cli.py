@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,12 +29,20 @@ from dahgnn.bench import (
     table_row,
     write_lines,
 )
+from dahgnn.cnn import CONFIGS
+from dahgnn.cnn_training import CNNEpoch
 from dahgnn.config import TrainingConfig
+from dahgnn.datasets import TITLES, load_images
 from dahgnn.demo import run_demo
+from dahgnn.downloads import data_folder, fetch
+from dahgnn.features import make_features, read_header
+from dahgnn.page import write_report
 from dahgnn.plain_loop import Epoch
+from dahgnn.reproduce import reproduce
+from dahgnn.specs import builtin_specs, load_spec
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,9 +97,39 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--plot", type=Path, metavar="FILE.png", help="draw cost against n")
     bench.set_defaults(command=_bench, extra="bench")
 
+    features = commands.add_parser("features", help="train the 13-layer CNN and cache its features")
+    features.add_argument("dataset", choices=tuple(CONFIGS), help="whose images")
+    features.add_argument("--epochs", type=int, metavar="N", help="passes over the images")
+    features.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the training (%(default)s)"
+    )
+    _add_data(features)
+    features.set_defaults(command=_features, extra="reproduce")
+
+    again = commands.add_parser("reproduce", help="run an experiment of the paper, or your own spec")
+    again.add_argument("spec", metavar="SPEC", help=f"{', '.join(builtin_specs())} or a TOML file")
+    again.add_argument("--dataset", nargs="+", metavar="NAME", help="only these datasets")
+    again.add_argument("--method", nargs="+", metavar="NAME", help="only these methods")
+    again.add_argument("--out", type=Path, metavar="DIR", help="results (runs/SPEC)")
+    again.add_argument("--jobs", type=int, metavar="N", help="processes (all cores)")
+    _add_data(again)
+    again.set_defaults(command=_reproduce, extra="reproduce")
+
+    report = commands.add_parser("report", help="write the tables and the page of a folder of runs anew")
+    report.add_argument("folder", type=Path, metavar="DIR", help="holds runs.jsonl and spec.json")
+    report.set_defaults(command=_report, extra="reproduce")
+
     version = commands.add_parser("version", help="print the versions of dahgnn and what it runs on")
     version.set_defaults(command=_version, extra="demo")
     return parser
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="datasets and features (DAHGNN_DATA, or the user's cache)"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.add_argument("--offline", action="store_true", help="download nothing")
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -119,6 +158,50 @@ def _bench(options: argparse.Namespace) -> None:
     print(f"\n{table_notes(lines)}")
     if options.plot:
         draw_costs(options.plot, lines)
+
+
+def _features(options: argparse.Namespace) -> None:
+    folder, name = data_folder(options.data), options.dataset
+    config = replace(CONFIGS[name], seed=options.seed)
+    if options.epochs is not None:
+        config = replace(config, epochs=options.epochs)
+    with _Display() as display:
+        fetch(name, folder, progress=display.received(), offline=options.offline)
+        with display.stage(f"Read {TITLES[name]}"):
+            train, test = (load_images(name, folder, part) for part in ("train", "test"))
+        with display.batches(f"Train the CNN on {len(train.labels):,} images") as callback:
+            path = make_features(name, train, test, folder, config, device=options.device, callback=callback)
+    percent = 100 * read_header(path, name).cnn_test_accuracy
+    print(f"\nThe CNN classifies {percent:.2f} % of the test images correctly. Features: {path}")
+
+
+def _reproduce(options: argparse.Namespace) -> None:
+    spec = load_spec(options.spec)
+    folder = options.out or Path("runs") / spec.name
+    with _Display() as display:
+        written = reproduce(
+            spec,
+            folder,
+            data_folder(options.data),
+            display,
+            datasets=options.dataset,
+            methods=options.method,
+            device=options.device,
+            jobs=options.jobs,
+            offline=options.offline,
+        )
+    _print_written(folder, written)
+
+
+def _report(options: argparse.Namespace) -> None:
+    _print_written(options.folder, write_report(options.folder))
+
+
+def _print_written(folder: Path, written: Sequence[Path]) -> None:
+    markdown = folder / "report.md"
+    if markdown in written:
+        print(f"\n{markdown.read_text(encoding='utf-8')}")
+    print(f"Written to {folder}: {', '.join(path.name for path in written)}")
 
 
 def _version(_: argparse.Namespace) -> None:
@@ -177,6 +260,66 @@ class _Display:
         yield show
         seconds = time.perf_counter() - start
         self.progress.update(task, total=1, completed=1, state=f"{shown}{seconds:.1f} s")
+
+    @contextmanager
+    def count(self, name: str) -> Iterator[Callable[[int, int, str], None]]:
+        """Show how many of many fits are done, the last of them, and how long the rest takes."""
+        start = time.perf_counter()
+        task = self.progress.add_task(name, total=None, state="")
+        first = None
+
+        def show(done: int, total: int, last: str) -> None:
+            nonlocal first
+            first = done if first is None else first
+            spent = time.perf_counter() - start
+            left = (total - done) * spent / max(done - first + 1, 1)
+            state = f"{done:,} of {total:,}, {_duration(left)} left  {last}"
+            self.progress.update(task, completed=done, total=total, state=state)
+
+        yield show
+        self.progress.update(task, total=1, completed=1, state=_duration(time.perf_counter() - start))
+
+    @contextmanager
+    def batches(self, name: str) -> Iterator[Callable[[CNNEpoch], None]]:
+        """Show the training of the CNN, which says at its start how long it will take."""
+        start = time.perf_counter()
+        task = self.progress.add_task(name, total=None, state="")
+
+        def show(epoch: CNNEpoch) -> None:
+            state = f"{_duration(epoch.seconds_left)} left"
+            if epoch.loss is not None:
+                state = f"epoch {epoch.epoch} of {epoch.epochs}  loss {epoch.loss:.3f}  {state}"
+            if epoch.test_accuracy is not None:
+                state += f"  {100 * epoch.test_accuracy:.2f} %"
+            self.progress.update(task, completed=epoch.epoch, total=epoch.epochs, state=state)
+
+        yield show
+        self.progress.update(task, total=1, completed=1, state=_duration(time.perf_counter() - start))
+
+    def received(self) -> Callable[[str, int, int], None]:
+        """Return what shows the bytes of downloads, a line for each file."""
+        tasks: dict[str, TaskID] = {}
+
+        def show(file: str, received: int, size: int) -> None:
+            if file not in tasks:
+                tasks[file] = self.progress.add_task(f"Download {file}", total=size, state="")
+            state = f"{received / 2**20:.1f} of {size / 2**20:.1f} MiB"
+            self.progress.update(tasks[file], completed=received, total=size, state=state)
+
+        return show
+
+
+def _duration(seconds: float) -> str:
+    """Write a span as a reader says it.
+
+    Examples
+    --------
+    >>> [_duration(seconds) for seconds in (9.4, 200, 9000)]
+    ['9 s', '3 min', '2.5 h']
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _describe(epoch: Epoch) -> str:

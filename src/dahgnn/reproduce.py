@@ -1,0 +1,121 @@
+"""From a spec to its report: fetch the data, run what is missing, write tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from dahgnn.checks import check_choice
+from dahgnn.datasets import load_images
+from dahgnn.downloads import Progress as Received
+from dahgnn.downloads import fetch
+from dahgnn.experiments import Progress, Task, figure_results, load_task, run_experiment
+from dahgnn.figure import Panel, draw_pair, interactive_embedding
+from dahgnn.page import write_report
+from dahgnn.report import tsne
+from dahgnn.specs import DatasetSpec, Spec
+from dahgnn.splits import sample_per_class
+
+
+class Observer(Protocol):
+    """Whoever wants to see the progress."""
+
+    def stage(self, name: str) -> AbstractContextManager[object]:
+        """Enter a stage of unknown length."""
+
+    def count(self, name: str) -> AbstractContextManager[Progress]:
+        """Enter a stage of many fits; what this yields hears of each."""
+
+    def received(self) -> Received:
+        """Return what hears of the bytes of a download."""
+
+
+def reproduce(
+    spec: Spec,
+    folder: Path,
+    data: Path,
+    observer: Observer,
+    *,
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    device: str = "cpu",
+    jobs: int | None = None,
+    offline: bool = False,
+) -> list[Path]:
+    """Run what is missing of a spec and write its report.
+
+    Parameters
+    ----------
+    spec : Spec
+        What to run.
+    folder : Path
+        Gets run lines and report, or the figure.
+    data : Path
+        The data folder, see `downloads.data_folder`.
+    observer : Observer
+        Sees the progress.
+    datasets, methods : sequence of str, optional
+        Some of the spec's; all by default.
+    device : str
+        "cpu" or a CUDA device.
+    jobs : int, optional
+        Processes, see `run_experiment`.
+    offline : bool
+        Whether missing files are an error instead of being downloaded.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    chosen = _choose(spec, datasets, methods)
+    tasks = {}
+    for dataset in chosen:
+        if dataset.features == "pixels":
+            fetch(dataset.name, data, progress=observer.received(), offline=offline)
+        with observer.stage(f"Read {dataset.title} and find its neighbours"):
+            tasks[dataset.name] = load_task(dataset, spec.k, data, device)
+    if spec.figure:
+        return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
+    with observer.count(spec.title) as progress:
+        run_experiment(spec, folder, tasks, methods=methods, device=device, jobs=jobs, progress=progress)
+    with observer.stage("Write the report"):
+        return write_report(folder)
+
+
+def _choose(spec: Spec, datasets: Sequence[str] | None, methods: Sequence[str] | None) -> list[DatasetSpec]:
+    """Return the datasets to run; an unknown name is an error before anything is read."""
+    known = [dataset.name for dataset in spec.datasets]
+    for name in datasets or []:
+        check_choice("datasets", name, known, "reproduce")
+    for name in methods or []:
+        check_choice("methods", name, [method.name for method in spec.methods], "reproduce")
+    return [dataset for dataset in spec.datasets if datasets is None or dataset.name in datasets]
+
+
+def _draw(
+    spec: Spec, dataset: DatasetSpec, task: Task, folder: Path, data: Path, observer: Observer, device: str
+) -> list[Path]:
+    """Train the methods of a figure, lay their embeddings out and draw them side by side."""
+    folder.mkdir(parents=True, exist_ok=True)  # fails now rather than after the training
+    with observer.stage("Train " + " and ".join(spec.figure)):
+        split, results = figure_results(spec, task, device)
+    panels = []
+    for method, result in results:
+        with observer.stage(f"Lay out {method.title} by t-SNE"):
+            layout = tsne(result.embedding, seed=0)
+        panels.append(
+            Panel(title=method.title, layout=layout, predictions=result.predictions, test=split.test)
+        )
+    labels = torch.from_numpy(task.labels)
+    images = load_images(dataset.name, data, dataset.part)
+    if dataset.per_class is not None:
+        images = images.subset(sample_per_class(images.labels, dataset.per_class, seed=0))
+    draw_pair(folder / "figure.png", panels, labels)
+    draw_pair(folder / "figure.pdf", panels, labels)
+    interactive_embedding(folder / "figure.html", panels, labels, images.pixels, title=spec.title)
+    return [folder / f"figure.{ending}" for ending in ("png", "pdf", "html")]

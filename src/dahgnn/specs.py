@@ -1,0 +1,301 @@
+"""What an experiment is: datasets, methods, label counts, runs, and the published numbers beside them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from dahgnn.baselines import GAT, GCN, HGNN
+from dahgnn.checks import bad_value, check_choice, check_count, suggest
+from dahgnn.config import PRESETS, TrainingConfig
+from dahgnn.datasets import TITLES
+from dahgnn.model import DAHGNN
+
+NETWORKS: Mapping[str, type[DAHGNN | HGNN | GCN | GAT]] = {
+    kind.__name__: kind for kind in (DAHGNN, HGNN, GCN, GAT)
+}
+CLASSICAL = ("LabelSpreading", "LogisticRegression", "LaplaceLearning")
+FEATURES = ("pixels", "cnn")
+
+_Table = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetSpec:
+    """Which nodes of which dataset.
+
+    Parameters
+    ----------
+    name : {"mnist", "cifar10", "svhn"}
+        The dataset.
+    part : {"train", "test"}
+        Of its images.
+    per_class : int or None
+        Images drawn of each class; None takes all.
+    features : {"pixels", "cnn"}
+        Grey values, or those of the 13-layer CNN, which are of the test images.
+    """
+
+    name: str
+    part: str = "train"
+    per_class: int | None = None
+    features: str = "pixels"
+
+    def __post_init__(self) -> None:
+        owner = f"the dataset '{self.name}'"
+        check_choice("name", self.name, tuple(TITLES), owner)
+        check_choice("part", self.part, ("train", "test"), owner)
+        check_choice("features", self.features, FEATURES, owner)
+        if self.per_class is not None:
+            check_count("per_class", self.per_class, owner)
+        if self.features == "cnn" and self.part != "test":
+            raise bad_value("part", owner, "'test' where the features are those of the CNN", repr(self.part))
+
+    @property
+    def title(self) -> str:
+        """What it is called in tables."""
+        return TITLES[self.name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A method with all its settings: what a run line says of it."""
+
+    kind: str
+    model: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, (*NETWORKS, *CLASSICAL), "a method")
+        if self.kind in CLASSICAL and (self.model or self.training):
+            raise ValueError(f"{self.kind} has no settings of a network. Remove 'model' and 'training'.")
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is trained by `fit`."""
+        return self.kind in NETWORKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSpec:
+    """A row of the tables.
+
+    Parameters
+    ----------
+    name, title : str
+        In run lines, and in tables.
+    kind : str
+        A network or a classical method.
+    ours : bool
+        Whether it is this package's own.
+    settings : mapping of str to Settings
+        On each dataset.
+    """
+
+    name: str
+    title: str
+    kind: str
+    ours: bool
+    settings: Mapping[str, Settings]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """An experiment.
+
+    Parameters
+    ----------
+    name, title : str
+        In run lines, and over tables.
+    runs : int
+        Repetitions, each with a split of its own that all methods share.
+    labels : tuple of int
+        Labelled nodes of each class.
+    validation : int
+        Validation nodes of each class.
+    k : int
+        Neighbours of a node.
+    datasets, methods : tuple
+        See there.
+    published : mapping
+        Printed percentages, mean and deviation, by dataset, method and number of labelled nodes.
+    comparisons : tuple of pairs
+        Methods to test against each other.
+    figure : tuple of str
+        Methods whose embeddings are drawn, for an experiment that ends in a figure.
+    """
+
+    name: str
+    title: str
+    runs: int
+    labels: tuple[int, ...]
+    validation: int
+    k: int
+    datasets: tuple[DatasetSpec, ...]
+    methods: tuple[MethodSpec, ...]
+    published: Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]]
+    comparisons: tuple[tuple[str, str], ...] = ()
+    figure: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the report needs, see `tables.read_spec`."""
+        whole = asdict(self)
+        whole["datasets"] = [asdict(each) | {"title": each.title} for each in self.datasets]
+        return whole
+
+
+def builtin_specs() -> list[str]:
+    """Return the names of the specs that come with the package."""
+    folder = resources.files("dahgnn") / "specs"
+    return sorted(path.name.removesuffix(".toml") for path in folder.iterdir() if path.name.endswith(".toml"))
+
+
+def load_spec(source: str | Path) -> Spec:
+    """Load a spec by its name, or from a TOML file.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is none, or a key or a value is wrong; the message suggests the nearest name.
+    """
+    known = builtin_specs()
+    if str(source) in known:
+        text = (resources.files("dahgnn") / "specs" / f"{source}.toml").read_text(encoding="utf-8")
+    elif Path(source).is_file():
+        text = Path(source).read_text(encoding="utf-8")
+    else:
+        hint = suggest(str(source), known) or f"There are: {', '.join(known)}."
+        raise FileNotFoundError(f"There is no spec or TOML file '{source}'. {hint}")
+    try:
+        return parse_spec(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"The spec '{source}' is not TOML: {error}.") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The spec '{source}' cannot be used. {error}") from error
+
+
+def parse_spec(table: _Table) -> Spec:
+    """Make a spec from a table such as that of a TOML file."""
+    known = {each.name for each in fields(Spec)} - {"datasets", "methods"} | {"dataset", "method"}
+    _check_keys(table, known, "A spec", required=("name", "runs", "labels", "dataset", "method"))
+    datasets = tuple(_dataset(name, entry) for name, entry in table["dataset"].items())
+    methods = tuple(_method(name, entry, datasets) for name, entry in table["method"].items())
+    labels = table["labels"]
+    if not isinstance(labels, list) or not labels or len(set(labels)) < len(labels):
+        raise bad_value("labels", "a spec", "a list of different counts", repr(labels))
+    for name, value in (("runs", table["runs"]), *(("labels", each) for each in labels)):
+        check_count(name, value, "a spec")
+    names = [method.name for method in methods]
+    comparisons = tuple(_pair(pair, names) for pair in table.get("comparisons", []))
+    figure = tuple(table.get("figure", []))
+    for name in figure:
+        check_choice("figure", name, names, "a spec")
+    return Spec(
+        name=table["name"],
+        title=table.get("title", table["name"]),
+        runs=table["runs"],
+        labels=tuple(labels),
+        validation=table.get("validation", 100),
+        k=table.get("k", 10),
+        datasets=datasets,
+        methods=methods,
+        published=_published(table.get("published", {}), datasets, names),
+        comparisons=comparisons,
+        figure=figure,
+    )
+
+
+def _check_keys(table: object, known: set[str], owner: str, required: Sequence[str] = ()) -> None:
+    if not isinstance(table, Mapping):
+        raise TypeError(f"{owner} must be a table. Got {table!r}.")
+    for key in table:
+        if key not in known:
+            hint = suggest(str(key), known) or f"It has: {', '.join(sorted(known))}."
+            raise ValueError(f"{owner} has no key '{key}'. {hint}")
+    for key in required:
+        if key not in table:
+            raise ValueError(f"{owner} needs the key '{key}'.")
+
+
+def _dataset(name: str, entry: object) -> DatasetSpec:
+    known = {each.name for each in fields(DatasetSpec)} - {"name"}
+    _check_keys(entry, known, f"The dataset '{name}'")
+    return DatasetSpec(name=name, **entry)  # type: ignore[arg-type]
+
+
+_TWO_NUMBERS = [[float, float], [float, int], [int, float], [int, int]]
+_SETTINGS = {"preset", "model", "training"}
+
+
+def _method(name: str, entry: Any, datasets: Sequence[DatasetSpec]) -> MethodSpec:
+    owner = f"The method '{name}'"
+    _check_keys(entry, _SETTINGS | {"kind", "title", "ours", "on"}, owner, required=("kind",))
+    special = entry.get("on", {})
+    _check_keys(special, {each.name for each in datasets}, f"{owner}, under 'on',")
+    settings = {}
+    for dataset in datasets:
+        other = special.get(dataset.name, {})
+        _check_keys(other, _SETTINGS, f"{owner} on {dataset.name}")
+        settings[dataset.name] = _settings(entry, other, owner)
+    return MethodSpec(
+        name=name,
+        title=entry.get("title", name),
+        kind=entry["kind"],
+        ours=entry.get("ours", False),
+        settings=settings,
+    )
+
+
+def _settings(entry: _Table, other: _Table, owner: str) -> Settings:
+    """Resolve a method's settings on a dataset: the preset's, then its own, then those for the dataset."""
+    kind = entry["kind"]
+    check_choice("kind", kind, (*NETWORKS, *CLASSICAL), owner)
+    if kind in CLASSICAL:
+        return Settings(kind=kind, model=entry.get("model", {}), training=entry.get("training", {}))
+    preset = other.get("preset", entry.get("preset"))
+    model: dict[str, Any] = {}
+    training: dict[str, Any] = {}
+    if preset is not None:
+        check_choice("preset", preset, tuple(PRESETS), owner)
+        if kind != "DAHGNN":
+            raise ValueError(f"{owner} cannot have a preset: presets are of DAHGNN.")
+        model, training = asdict(PRESETS[preset].model), asdict(PRESETS[preset].training)
+    model |= {**entry.get("model", {}), **other.get("model", {})}
+    training |= {**entry.get("training", {}), **other.get("training", {})}
+    # Made once to try them; the line then has every setting, also those that nobody named.
+    network = NETWORKS[kind](2, 2, **model)
+    whole = {key: value for key, value in network.settings.items() if key not in ("in_features", "n_classes")}
+    return Settings(kind=kind, model=whole, training=asdict(TrainingConfig.from_mapping(training)))
+
+
+def _pair(pair: object, names: Sequence[str]) -> tuple[str, str]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise bad_value("comparisons", "a spec", "pairs of methods", repr(pair))
+    for name in pair:
+        check_choice("comparisons", name, names, "a spec")
+    return pair[0], pair[1]
+
+
+def _published(
+    table: _Table, datasets: Sequence[DatasetSpec], names: Sequence[str]
+) -> dict[str, dict[str, dict[str, tuple[float, float]]]]:
+    """Read the printed numbers: by dataset, method and labelled nodes, [mean, deviation] in percent."""
+    _check_keys(table, {each.name for each in datasets}, "'published'")
+    result: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
+    for dataset, rows in table.items():
+        _check_keys(rows, set(names), f"'published.{dataset}'")
+        result[dataset] = {
+            method: {count: _numbers(pair, f"published.{dataset}.{method}") for count, pair in row.items()}
+            for method, row in rows.items()
+        }
+    return result
+
+
+def _numbers(pair: object, owner: str) -> tuple[float, float]:
+    if not isinstance(pair, list) or [type(number) for number in pair] not in _TWO_NUMBERS:
+        raise ValueError(f"'{owner}' must hold [mean, deviation] for each count. Got {pair!r}.")
+    return float(pair[0]), float(pair[1])

@@ -1,0 +1,244 @@
+"""Experiments: every run once, whatever happens meanwhile."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_experiment import TABLE, small_spec, small_task
+
+from dahgnn import HGNN, Hypergraph, TrainingConfig, fit, split_per_class
+from dahgnn.experiments import Job, Run, figure_results, load_task, plan, run_experiment
+from dahgnn.specs import DatasetSpec
+
+
+@pytest.fixture(scope="module")
+def task():
+    return small_task()
+
+
+def read(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+
+
+def identity(line: dict) -> tuple:
+    return line["dataset"], line["method"], line["labels"], line["run"]
+
+
+def test_a_spec_becomes_a_line_for_each_run(tmp_path, task):
+    spec = small_spec()
+    heard = []
+    assert (
+        run_experiment(spec, tmp_path, {"mnist": task}, jobs=1, progress=lambda *news: heard.append(news))
+        == 12
+    )
+    lines = read(tmp_path)
+    assert sorted(map(identity, lines)) == sorted(
+        ("mnist", method, 3 * count, run)
+        for method in ("hgnn", "laplace", "da-hgnn")
+        for count in (3, 6)
+        for run in (0, 1)
+    )
+    assert len({line["key"] for line in lines}) == 12
+    assert [news[:2] for news in heard] == [(done, 12) for done in range(1, 13)]
+    for line in lines:  # all methods share the splits
+        assert (
+            line["split"]["digest"]
+            == split_per_class(task.labels, train=line["labels"] // 3, validation=5, seed=line["run"]).digest
+        )
+    assert json.loads((tmp_path / "spec.json").read_text())["name"] == "small"
+
+
+def test_a_line_is_what_fit_gives(tmp_path, task):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["hgnn"], jobs=1)
+    line = next(line for line in read(tmp_path) if (line["labels"], line["run"]) == (18, 1))
+    split = split_per_class(task.labels, train=6, validation=5, seed=1)
+    model = HGNN(6, 3, hidden=8, generator=torch.Generator().manual_seed(1))
+    hypergraph = Hypergraph.from_neighbors(task.neighbours)
+    result = fit(model, task.features, hypergraph, task.labels, split, TrainingConfig(max_epochs=5), seed=1)
+    assert line["metrics"]["test_accuracy"] == result.accuracy(torch.from_numpy(task.labels), split.test)
+
+
+def test_starting_again_runs_what_is_missing(tmp_path, task):
+    spec, tasks = small_spec(), {"mnist": task}
+    assert run_experiment(spec, tmp_path, tasks, methods=["laplace"], jobs=1) == 4
+    first = read(tmp_path)
+    assert run_experiment(spec, tmp_path, tasks, jobs=1) == 8
+    assert read(tmp_path)[:4] == first
+    assert run_experiment(spec, tmp_path, tasks, jobs=1) == 0
+    assert len(read(tmp_path)) == 12
+
+
+def test_processes_side_by_side_give_the_same(tmp_path, task):
+    for name, jobs in (("one", 1), ("two", 2)):
+        run_experiment(small_spec(), tmp_path / name, {"mnist": task}, jobs=jobs)
+    one, two = ({line["key"]: line["metrics"] for line in read(tmp_path / name)} for name in ("one", "two"))
+    assert one == two
+
+
+def test_a_line_that_was_cut_is_run_again(tmp_path, task, caplog):
+    tasks = {"mnist": task}
+    run_experiment(small_spec(), tmp_path, tasks, jobs=1)
+    file = tmp_path / "runs.jsonl"
+    before = read(tmp_path)
+    file.write_bytes(file.read_bytes()[:-40])
+    assert run_experiment(small_spec(), tmp_path, tasks, jobs=1) == 1
+    assert "was cut, and is run again" in caplog.text
+    assert sorted(map(identity, read(tmp_path))) == sorted(map(identity, before))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"method": {**TABLE["method"], "hgnn": {**TABLE["method"]["hgnn"], "model": {"hidden": 9}}}},
+            "'hidden' was 8, is 9",
+        ),
+        ({"validation": 6}, "the split"),
+        ({"k": 4}, "another setting"),
+        ({"name": "other"}, "is of the experiment 'small', not of 'other'"),
+    ],
+)
+def test_lines_of_other_settings_are_never_mixed_in(tmp_path, task, change, words):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["hgnn"], jobs=1)
+    before = (tmp_path / "runs.jsonl").read_bytes()
+    with pytest.raises(ValueError, match=words):
+        run_experiment(small_spec(**change), tmp_path, {"mnist": task}, jobs=1)
+    assert (tmp_path / "runs.jsonl").read_bytes() == before
+
+
+def test_other_data_are_never_mixed_in(tmp_path, task):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["hgnn"], jobs=1)
+    with pytest.raises(ValueError, match=r"differ from the spec's \(the data\). Choose another folder"):
+        run_experiment(small_spec(), tmp_path, {"mnist": small_task(seed=1)}, jobs=1)
+
+
+def test_a_line_that_is_none_is_named(tmp_path, task):
+    (tmp_path / "runs.jsonl").write_text('{"experiment": "small"}\n')
+    with pytest.raises(ValueError, match="Line 1 of .*runs.jsonl is no run line"):
+        run_experiment(small_spec(), tmp_path, {"mnist": task}, jobs=1)
+
+
+def test_a_class_without_nodes_is_named(tmp_path, task):
+    labels = np.where(task.labels == 1, 0, task.labels)
+    with pytest.raises(ValueError, match="every class has at least 8 nodes. Got 0 nodes of class 1"):
+        run_experiment(small_spec(), tmp_path, {"mnist": replace(task, labels=labels)}, jobs=1)
+
+
+def start(folder: Path, code: str) -> subprocess.Popen:
+    """Start an experiment in a process of its own, each fit of which takes a while."""
+    script = """
+        import sys, time
+        sys.path.insert(0, {tests!r})
+        from pathlib import Path
+        from dahgnn import experiments
+        from small_experiment import small_spec, small_task
+        slow = experiments._fit_group
+        experiments._fit_group = lambda *given: (time.sleep(0.05), slow(*given))[1]
+        {code}
+        print("started", flush=True)
+        experiments.run_experiment(small_spec(runs=4), Path({folder!r}), {{"mnist": small_task()}}, jobs=1)
+    """
+    text = textwrap.dedent(script).format(tests=str(Path(__file__).parent), folder=str(folder), code=code)
+    return subprocess.Popen(
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def wait_for_lines(folder: Path, count: int) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if (folder / "runs.jsonl").exists() and len(
+            (folder / "runs.jsonl").read_bytes().split(b"\n")
+        ) > count:
+            return
+        time.sleep(0.01)
+    raise AssertionError("no lines came")
+
+
+def test_a_kill_loses_no_line_and_doubles_none(tmp_path, task):
+    for count in (2, 6):
+        process = start(tmp_path, "pass")
+        wait_for_lines(tmp_path, count)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    before = len((tmp_path / "runs.jsonl").read_bytes().splitlines())
+    assert 6 <= before < 24
+    run_experiment(small_spec(runs=4), tmp_path, {"mnist": task}, jobs=1)
+    lines = read(tmp_path)
+    assert len(lines) == len({identity(line) for line in lines}) == 24
+
+
+def test_a_second_process_is_kept_out(tmp_path, task):
+    process = start(tmp_path, "pass")
+    wait_for_lines(tmp_path, 1)
+    with pytest.raises(ValueError, match="Another process runs an experiment in"):
+        run_experiment(small_spec(runs=4), tmp_path, {"mnist": task}, jobs=1)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path, task):
+    limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (14_000, resource.RLIM_INFINITY))"
+    process = start(tmp_path, limit)
+    _, complaint = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "File too large" in complaint
+    content = (tmp_path / "runs.jsonl").read_bytes()
+    assert content.endswith(b"\n")
+    assert 0 < len(read(tmp_path)) < 24
+    assert run_experiment(small_spec(runs=4), tmp_path, {"mnist": task}, jobs=1) == 24 - len(
+        read_before(content)
+    )
+
+
+def test_a_plan_can_be_a_part(task):
+    assert plan(small_spec(), methods=["hgnn"]) == [
+        Job("mnist", "hgnn", count, run) for count in (3, 6) for run in (0, 1)
+    ]
+    assert plan(small_spec(), datasets=[]) == []
+
+
+def test_a_key_is_of_everything_that_matters(tmp_path, task):
+    spec = small_spec()
+    job = Job("mnist", "hgnn", 3, 0)
+    run = Run(spec, tmp_path, {"mnist": task})
+    keys = {
+        run.key(job),
+        run.key(replace(job, run=1)),
+        run.key(replace(job, per_class=6)),
+        run.key(replace(job, method="laplace")),
+    }
+    keys.add(Run(spec, tmp_path, {"mnist": small_task(seed=1)}).key(job))
+    keys.add(Run(small_spec(k=4), tmp_path, {"mnist": task}).key(job))
+    assert len(keys) == 6
+    assert run.key(job) == Run(spec, tmp_path, {"mnist": small_task()}).key(job)
+
+
+def test_a_task_is_read_from_official_files(tmp_path):
+    from small_experiment import write_mnist
+
+    write_mnist(tmp_path)
+    whole = load_task(DatasetSpec(name="mnist"), 4, tmp_path)
+    assert whole.features.shape == (200, 784)
+    some = load_task(DatasetSpec(name="mnist", per_class=7), 4, tmp_path)
+    assert np.bincount(some.labels).tolist() == [7] * 10
+    assert some.neighbours.shape == (70, 4)
+    assert some != whole
+    assert some == load_task(DatasetSpec(name="mnist", per_class=7), 4, tmp_path)
+
+
+def test_a_figure_gets_each_of_its_methods(task):
+    spec = small_spec(figure=["da-hgnn", "hgnn"])
+    split, results = figure_results(spec, task)
+    assert [method.name for method, _ in results] == ["da-hgnn", "hgnn"]
+    assert len(split.train) == 9
+    assert all(result.embedding.shape == (90, 3) for _, result in results)

@@ -1,0 +1,103 @@
+"""From a spec to its report, through the command line."""
+
+import pytest
+from small_experiment import write_mnist
+
+from dahgnn import cli
+
+SPEC = """
+name = "mine"
+runs = 2
+labels = [4, 6]
+validation = 5
+k = 4
+comparisons = [["da-hgnn", "laplace"]]
+
+[dataset.mnist]
+per_class = 15
+
+[method.laplace]
+kind = "LaplaceLearning"
+
+[method.da-hgnn]
+kind = "DAHGNN"
+title = "DA-HGNN & <friends>"
+ours = true
+preset = "paper"
+model = { hidden = 8 }
+training = { max_epochs = 5 }
+
+[published.mnist]
+da-hgnn = { 40 = [90.0, 1.0] }
+"""
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    write_mnist(folder)
+    (tmp_path / "mine.toml").write_text(SPEC)
+    return folder
+
+
+def test_a_spec_of_ones_own_becomes_a_report(tmp_path, data, capsys):
+    out = tmp_path / "out"
+    command = [
+        "reproduce",
+        str(tmp_path / "mine.toml"),
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+        "--jobs",
+        "1",
+    ]
+    assert cli.main([*command, "--method", "laplace"]) == 0
+    assert len((out / "runs.jsonl").read_text().splitlines()) == 4
+    assert cli.main(command) == 0
+    shown = capsys.readouterr().out
+    assert "DA-HGNN &amp; &lt;friends&gt;" in shown or "DA-HGNN & <friends>" in shown or "friends" in shown
+    assert {path.name for path in out.iterdir()} >= {
+        "runs.jsonl",
+        "spec.json",
+        "report.md",
+        "report.tex",
+        "report.csv",
+        "report.html",
+    }
+    assert "<friends>" not in (out / "report.html").read_text()
+    (out / "report.md").unlink()
+    assert cli.main(["report", str(out)]) == 0
+    assert (out / "report.md").exists()
+
+
+def test_a_figure_is_drawn(tmp_path, data):
+    spec = SPEC.replace('name = "mine"', 'name = "picture"\nfigure = ["da-hgnn"]').replace(
+        '["da-hgnn", "laplace"]', ""
+    )
+    spec = spec.replace("comparisons = []\n", "").replace("comparisons = [[]]\n", "")
+    (tmp_path / "picture.toml").write_text(spec)
+    out = tmp_path / "out"
+    assert (
+        cli.main(["reproduce", str(tmp_path / "picture.toml"), "--data", str(data), "--out", str(out)]) == 0
+    )
+    assert {path.name for path in out.iterdir()} == {"figure.png", "figure.pdf", "figure.html"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["reproduce", "tabel2"], "Did you mean 'table2'?"),
+        (["reproduce", "table2", "--dataset", "mnits"], "Did you mean 'mnist'?"),
+        (["reproduce", "table2", "--method", "hgn"], "Did you mean 'hgnn'?"),
+        (["reproduce", "table2", "--dataset", "mnist", "--offline"], "train-images-idx3-ubyte.gz"),
+        (["reproduce", "table2", "--dataset", "svhn", "--offline"], "dahgnn features svhn"),
+        (["report", "nowhere"], "spec.json"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.setenv("DAHGNN_DATA", str(tmp_path / "empty"))
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,121 @@
+"""Specs: those of the paper, one's own, and what is wrong with a bad one."""
+
+import pytest
+from small_experiment import TABLE, small_spec
+
+from dahgnn.config import PRESETS
+from dahgnn.specs import builtin_specs, load_spec, parse_spec
+
+
+def test_the_paper_has_two_tables_and_a_figure():
+    assert builtin_specs() == ["figure1", "table2", "table3"]
+    table = load_spec("table2")
+    assert [dataset.title for dataset in table.datasets] == ["MNIST", "CIFAR-10", "SVHN"]
+    assert table.labels == (50, 100, 200, 300, 400)
+    assert table.runs == 10
+    assert table.published["mnist"]["da-hgnn"]["500"] == (92.09, 1.03)
+    assert load_spec("table3").published["mnist"]["without-density"]["4000"] == (94.21, 0.38)
+    assert load_spec("figure1").figure == ("gat", "da-hgnn")
+
+
+def test_every_printed_row_has_five_counts():
+    for name in ("table2", "table3"):
+        for rows in load_spec(name).published.values():
+            assert all(list(row) == ["500", "1000", "2000", "3000", "4000"] for row in rows.values())
+
+
+def test_the_preset_paper_is_the_paper():
+    methods = {method.name: method for method in load_spec("table2").methods}
+    paper = methods["da-hgnn"].settings
+    assert paper["mnist"].model["hidden"] == 256
+    assert paper["cifar10"].model["hidden"] == paper["svhn"].model["hidden"] == 64
+    assert paper["mnist"].training["learning_rate"] == PRESETS["paper"].training.learning_rate
+    assert not methods["without-density"].settings["svhn"].model["density"]
+
+
+def test_settings_come_from_preset_method_and_dataset_in_this_order():
+    method = {
+        "kind": "DAHGNN",
+        "preset": "paper",
+        "model": {"hidden": 8},
+        "on": {"mnist": {"model": {"hidden": 9}}},
+    }
+    spec = parse_spec(
+        TABLE
+        | {
+            "method": {"da-hgnn": method, "laplace": {"kind": "LaplaceLearning"}},
+            "published": {},
+            "comparisons": [],
+        }
+    )
+    settings = spec.methods[0].settings["mnist"]
+    assert settings.model["hidden"] == 9
+    assert settings.model["heads"] == 4
+    assert settings.training["patience"] == 100
+
+
+def test_a_spec_of_ones_own_is_read_from_a_file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'name = "mine"\nruns = 1\nlabels = [5]\n[dataset.svhn]\npart = "test"\nfeatures = "cnn"\n'
+        '[method.lr]\nkind = "LogisticRegression"\n'
+    )
+    spec = load_spec(file)
+    assert (spec.name, spec.title, spec.validation, spec.k) == ("mine", "mine", 100, 10)
+    assert spec.as_json()["datasets"][0]["title"] == "SVHN"
+
+
+def method(**entries):
+    return {"method": {"hgnn": {"kind": "HGNN", **entries}}, "published": {}, "comparisons": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"lables": [3]}, "A spec has no key 'lables'. Did you mean 'labels'"),
+        ({"labels": []}, "a list of different counts"),
+        ({"labels": [3, 3]}, "a list of different counts"),
+        ({"labels": [0]}, "'labels' parameter of a spec must be at least 1"),
+        ({"runs": 0}, "'runs' parameter of a spec must be at least 1"),
+        ({"dataset": {"mnits": {}}}, "Did you mean 'mnist'"),
+        ({"dataset": {"mnist": {"par": "train"}}}, "has no key 'par'. Did you mean 'part'"),
+        (
+            {"dataset": {"cifar10": {"features": "cnn"}}, **method()},
+            "'test' where the features are those of the CNN",
+        ),
+        (method(kind="HGN"), "Did you mean 'HGNN'"),
+        (method(model={"hiden": 3}), "hiden"),
+        (method(training={"learning_rat": 3}), "Did you mean 'learning_rate'"),
+        (method(preset="paper"), "presets are of DAHGNN"),
+        (method(kind="DAHGNN", preset="papr"), "Did you mean 'paper'"),
+        (method(on={"svhn": {}}), "has no key 'svhn'"),
+        (method(kind="LabelSpreading", model={"hidden": 3}), "LabelSpreading has no settings of a network"),
+        ({"comparisons": [["da-hgnn"]]}, "pairs of methods"),
+        ({"comparisons": [["da-hgnn", "hgn"]]}, "Did you mean 'hgnn'"),
+        ({"published": {"mnist": {"hgnn": {"9": [90]}}}}, r"\[mean, deviation\]"),
+        ({"published": {"mnist": {"hgn": {}}}}, "has no key 'hgn'. Did you mean 'hgnn'"),
+        ({"figure": ["gat"]}, "'figure'"),
+    ],
+)
+def test_what_is_wrong_is_named(change, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        small_spec(**change)
+
+
+def test_a_missing_key_is_named():
+    with pytest.raises(ValueError, match="A spec needs the key 'runs'"):
+        parse_spec({key: value for key, value in TABLE.items() if key != "runs"})
+
+
+def test_an_unknown_spec_suggests_the_nearest(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no spec or TOML file 'tabel2'. Did you mean 'table2'"):
+        load_spec("tabel2")
+    file = tmp_path / "bad.toml"
+    file.write_text("name = ")
+    with pytest.raises(ValueError, match="is not TOML"):
+        load_spec(file)
+    file.write_text('name = "x"\nrnus = 3')
+    with pytest.raises(
+        ValueError, match=r"bad.toml' cannot be used. A spec has no key 'rnus'. Did you mean 'runs'"
+    ):
+        load_spec(file)
