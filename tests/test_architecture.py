@@ -57,9 +57,10 @@ RANKS = {
     "demo": 14,
     "bench": 14,
     "experiments": 14,
-    "reproduce": 15,
-    "cli": 16,
-    "__main__": 17,
+    "search": 15,
+    "reproduce": 16,
+    "cli": 17,
+    "__main__": 18,
 }
 MODULES = sorted(path.stem for path in SOURCE.glob("*.py") if path.stem != "__init__")
 

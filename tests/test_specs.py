@@ -8,7 +8,7 @@ from dahgnn.specs import builtin_specs, load_spec, parse_spec
 
 
 def test_the_paper_has_two_tables_and_a_figure():
-    assert builtin_specs() == ["figure1", "table2", "table3"]
+    assert builtin_specs() == ["figure1", "search-regularised", "table2", "table3"]
     table = load_spec("table2")
     assert [dataset.title for dataset in table.datasets] == ["MNIST", "CIFAR-10", "SVHN"]
     assert table.labels == (50, 100, 200, 300, 400)
@@ -65,6 +65,10 @@ def test_a_spec_of_ones_own_is_read_from_a_file(tmp_path):
     assert spec.as_json()["datasets"][0]["title"] == "SVHN"
 
 
+def search(**entries):
+    return {"search": {"method": "hgnn", "trials": 3, "space": {"model.hidden": [4, 8]}, **entries}}
+
+
 def method(**entries):
     return {"method": {"hgnn": {"kind": "HGNN", **entries}}, "published": {}, "comparisons": []}
 
@@ -95,6 +99,12 @@ def method(**entries):
         ({"published": {"mnist": {"hgnn": {"9": [90]}}}}, r"\[mean, deviation\]"),
         ({"published": {"mnist": {"hgn": {}}}}, "has no key 'hgn'. Did you mean 'hgnn'"),
         ({"figure": ["gat"]}, "'figure'"),
+        (search(method="laplace"), "'method'"),
+        (search(trials=0), "'trials'"),
+        (search(space={"hidden": [1]}), "must vary 'model.…' or 'training.…'. Got 'hidden'"),
+        (search(space={"model.hidden": {"low": 1}}), "needs the key 'high'"),
+        (search(space={"model.hidden": 3}), "must be a list or a table. Got 3"),
+        (search(space={"model.hidden": {"lo": 1, "high": 2}}), "no key 'lo'. Did you mean 'low'"),
     ],
 )
 def test_what_is_wrong_is_named(change, words):

@@ -100,9 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     features = commands.add_parser("features", help="train the 13-layer CNN and cache its features")
     features.add_argument("dataset", choices=tuple(CONFIGS), help="whose images")
     features.add_argument("--epochs", type=int, metavar="N", help="passes over the images")
-    features.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the training (%(default)s)"
-    )
+    features.add_argument("--seed", type=int, default=0, metavar="N", help="of the training (%(default)s)")
     _add_data(features)
     features.set_defaults(command=_features, extra="reproduce")
 

@@ -198,7 +198,7 @@ class Run:
     def _read_lines(self) -> list[Line]:
         if not self.file.exists():
             return []
-        _mend(self.file)
+        mend(self.file)
         lines = []
         for number, text in enumerate(self.file.read_text(encoding="utf-8").splitlines(), 1):
             try:
@@ -214,28 +214,29 @@ class Run:
             lines.append(line)
         return lines
 
-    def append(self, lines: Iterable[Line]) -> None:
-        """Append lines; each is there whole or not at all, also after a kill or on a full disk."""
-        # Without a buffer, which would be written once more when the file is closed after an error.
-        with self.file.open("ab", buffering=0) as file:
-            for line in lines:
-                start = file.seek(0, os.SEEK_END)
-                left = memoryview(json.dumps(line).encode() + b"\n")
-                try:
-                    while left:
-                        left = left[file.write(left) :]
-                    os.fsync(file.fileno())
-                except BaseException:
-                    file.truncate(start)
-                    raise
-
     def write_spec(self) -> None:
         """Keep the resolved spec beside the lines, for the report."""
         with replacing(self.folder / "spec.json") as temporary:
             temporary.write_text(json.dumps(self.spec.as_json(), indent=1) + "\n", encoding="utf-8")
 
 
-def _mend(file: Path) -> None:
+def append_lines(file: Path, lines: Iterable[Line]) -> None:
+    """Append lines; each is there whole or not at all, also after a kill or on a full disk."""
+    # Without a buffer, which would be written once more when the file is closed after an error.
+    with file.open("ab", buffering=0) as stream:
+        for line in lines:
+            start = stream.seek(0, os.SEEK_END)
+            left = memoryview(json.dumps(line).encode() + b"\n")
+            try:
+                while left:
+                    left = left[stream.write(left) :]
+                os.fsync(stream.fileno())
+            except BaseException:
+                stream.truncate(start)
+                raise
+
+
+def mend(file: Path) -> None:
     """Cut off a last line that a kill left unfinished."""
     content = file.read_bytes()
     whole = content.rfind(b"\n") + 1
@@ -261,7 +262,7 @@ def _difference(line: Line, identity: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path) -> Iterator[None]:
     """Keep a second process out of a folder; a lock of a process that was killed is free."""
     from filelock import FileLock, Timeout
 
@@ -315,14 +316,14 @@ def run_experiment(
     int
         Fits that were run.
     """
-    with _alone(folder):
+    with alone_in(folder):
         run = Run(spec, folder, tasks)
         every = plan(spec, datasets=list(tasks), methods=methods)
         missing = run.missing(every)
         run.write_spec()
         done = len(every) - len(missing)
         for lines in _work(run, missing, device, jobs):
-            run.append(lines)
+            append_lines(run.file, lines)
             done += len(lines)
             if progress is not None:
                 progress(done, len(every), _describe(run, lines[-1]))
@@ -413,8 +414,9 @@ def train(
         for seed in seeds
     ]
     inputs = *_on_device(task, device), labels
-    if len(models) == 1:
-        results = [fit(models[0], *inputs, splits[0], config, seed=seeds[0])]
+    if len(models) == 1 or device == "cpu":
+        runs = zip(models, splits, seeds, strict=True)
+        results = [fit(model, *inputs, split, config, seed=seed) for model, split, seed in runs]
     else:
         start = time.perf_counter()
         results = fit_many(models, *inputs, splits, config, seeds=seeds)

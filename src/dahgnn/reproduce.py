@@ -17,6 +17,7 @@ from dahgnn.experiments import Progress, Task, figure_results, load_task, run_ex
 from dahgnn.figure import Panel, draw_pair, interactive_embedding
 from dahgnn.page import write_report
 from dahgnn.report import tsne
+from dahgnn.search import run_search
 from dahgnn.specs import DatasetSpec, Spec
 from dahgnn.splits import sample_per_class
 
@@ -79,6 +80,10 @@ def reproduce(
             fetch(dataset.name, data, progress=observer.received(), offline=offline)
         with observer.stage(f"Read {dataset.title} and find its neighbours"):
             tasks[dataset.name] = load_task(dataset, spec.k, data, device)
+    if spec.search is not None:
+        with observer.count(spec.title) as progress:
+            run_search(spec, folder, tasks, device=device, progress=progress)
+        return [folder / "trials.jsonl"]
     if spec.figure:
         return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
     with observer.count(spec.title) as progress:

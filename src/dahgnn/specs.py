@@ -104,6 +104,28 @@ class MethodSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Search:
+    """A search for settings, on validation nodes alone.
+
+    Parameters
+    ----------
+    method : str
+        Whose settings are varied.
+    trials : int
+        Settings to try.
+    space : mapping
+        By "model.…" or "training.…": a list to choose from, or a table with low and high, and log or step.
+    seed : int
+        Of the sampler.
+    """
+
+    method: str
+    trials: int
+    space: Mapping[str, Any]
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Spec:
     """An experiment.
 
@@ -127,6 +149,8 @@ class Spec:
         Methods to test against each other.
     figure : tuple of str
         Methods whose embeddings are drawn, for an experiment that ends in a figure.
+    search : Search, optional
+        For an experiment that is a search; its runs are those of every trial.
     """
 
     name: str
@@ -140,6 +164,7 @@ class Spec:
     published: Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]]
     comparisons: tuple[tuple[str, str], ...] = ()
     figure: tuple[str, ...] = ()
+    search: Search | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return what the report needs, see `tables.read_spec`."""
@@ -206,6 +231,7 @@ def parse_spec(table: _Table) -> Spec:
         published=_published(table.get("published", {}), datasets, names),
         comparisons=comparisons,
         figure=figure,
+        search=_search(table["search"], methods) if "search" in table else None,
     )
 
 
@@ -270,6 +296,33 @@ def _settings(entry: _Table, other: _Table, owner: str) -> Settings:
     network = NETWORKS[kind](2, 2, **model)
     whole = {key: value for key, value in network.settings.items() if key not in ("in_features", "n_classes")}
     return Settings(kind=kind, model=whole, training=asdict(TrainingConfig.from_mapping(training)))
+
+
+def _search(entry: Any, methods: Sequence[MethodSpec]) -> Search:
+    owner = "'search'"
+    _check_keys(entry, {each.name for each in fields(Search)}, owner, required=("method", "trials", "space"))
+    networks = [method.name for method in methods if method.kind in NETWORKS]
+    check_choice("method", entry["method"], networks, owner)
+    check_count("trials", entry["trials"], owner)
+    for name, values in entry["space"].items():
+        if not name.startswith(("model.", "training.")):
+            raise ValueError(f"{owner} must vary 'model.…' or 'training.…'. Got '{name}'.")
+        if isinstance(values, Mapping):
+            _check_keys(
+                values, {"low", "high", "log", "step"}, f"{owner} for '{name}'", required=("low", "high")
+            )
+        elif not isinstance(values, list) or not values:
+            raise ValueError(f"{owner} for '{name}' must be a list or a table. Got {values!r}.")
+    return Search(**entry)
+
+
+def vary(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """Return settings with some of them changed, by "model.…" or "training.…"; a wrong one is an error."""
+    parts = {"model": dict(settings.model), "training": dict(settings.training)}
+    for name, value in values.items():
+        part, key = name.split(".", 1)
+        parts[part][key] = value
+    return _settings({"kind": settings.kind, **parts}, {}, f"A variant of {settings.kind}")
 
 
 def _pair(pair: object, names: Sequence[str]) -> tuple[str, str]:

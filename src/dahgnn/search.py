@@ -1,0 +1,143 @@
+"""Search settings of a network by validation accuracy; the test nodes are never looked at."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dahgnn.experiments import Job, Progress, Run, Task, alone_in, append_lines, mend, train
+from dahgnn.run_lines import Line
+from dahgnn.specs import Search, Settings, Spec, vary
+
+if TYPE_CHECKING:
+    import optuna
+
+
+def run_search(
+    spec: Spec,
+    folder: Path,
+    tasks: Mapping[str, Task],
+    *,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> list[Line]:
+    """Run what is missing of a search, and return its trials, the best first.
+
+    Parameters
+    ----------
+    spec : Spec
+        With a search.
+    folder : Path
+        Gets a line a trial in ``trials.jsonl``; a second start goes on where the first one stopped.
+    tasks : mapping of str to Task
+        The datasets, by name.
+    device : str
+        "cpu" or a CUDA device, where the runs of a cell train side by side.
+    progress : callable
+        Gets how many trials are done, how many there are, and the last.
+
+    Returns
+    -------
+    list of dict
+        "values" that were tried, "objective" (mean validation accuracy over datasets, label counts and
+        runs), "cells" with the mean of each, "seconds".
+    """
+    search = spec.search
+    if search is None:
+        raise ValueError(f"The spec '{spec.name}' has no search. Add a table 'search'.")
+    file, run = folder / "trials.jsonl", Run(spec, folder, tasks)
+    identity = _identity(spec, search)
+    with alone_in(folder):
+        lines = _read(file, identity)
+        study = _study(search, lines)
+        for number in range(len(lines), search.trials):
+            trial = study.ask(_distributions(search))
+            line: Line = {"search": identity, "number": number, "values": trial.params}
+            line |= _try(run, search, trial.params, device)
+            study.tell(trial, line["objective"])
+            append_lines(file, [line])
+            lines.append(line)
+            if progress is not None:
+                last, best = (100 * value for value in (line["objective"], study.best_value))
+                progress(number + 1, search.trials, f"{last:.2f} %, best {best:.2f} %")
+    return sorted(lines, key=lambda line: -line["objective"])
+
+
+def _identity(spec: Spec, search: Search) -> dict[str, Any]:
+    """Return what two trials must share to be of one search; a longer one goes on with a shorter one."""
+    same = {key: value for key, value in asdict(search).items() if key != "trials"}
+    datasets = [asdict(dataset) for dataset in spec.datasets]
+    whole = {"name": spec.name, "runs": spec.runs, "labels": spec.labels, "k": spec.k, "datasets": datasets}
+    parsed: dict[str, Any] = json.loads(json.dumps(whole | same))  # as it is read back
+    return parsed
+
+
+def _read(file: Path, identity: Mapping[str, Any]) -> list[Line]:
+    if not file.exists():
+        return []
+    mend(file)
+    lines: list[Line] = [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
+    for number, line in enumerate(lines, 1):
+        if line.get("search") != identity:
+            raise ValueError(f"Line {number} of {file} is of another search. Choose another folder.")
+    return lines
+
+
+def _study(search: Search, lines: list[Line]) -> optuna.Study:
+    """Make a study that knows the trials so far."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # Another seed for what is left: after a restart the sampler would draw its first numbers once more.
+    sampler = optuna.samplers.TPESampler(seed=search.seed + len(lines))
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    for line in lines:
+        study.add_trial(
+            optuna.trial.create_trial(
+                params=line["values"], distributions=_distributions(search), value=line["objective"]
+            )
+        )
+    return study
+
+
+def _distributions(search: Search) -> dict[str, optuna.distributions.BaseDistribution]:
+    return {name: _distribution(space) for name, space in search.space.items()}
+
+
+def _distribution(space: Any) -> optuna.distributions.BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if isinstance(space, list):
+        return CategoricalDistribution(space)
+    low, high, log, step = (space.get(key) for key in ("low", "high", "log", "step"))
+    if isinstance(low, int) and isinstance(high, int):
+        return IntDistribution(low, high, log=bool(log), step=step or 1)
+    return FloatDistribution(low, high, log=bool(log), step=step)
+
+
+def _try(run: Run, search: Search, values: Mapping[str, Any], device: str) -> Line:
+    """Train with some values on all datasets and label counts, and score the validation nodes."""
+    start = time.perf_counter()
+    cells = {}
+    for name, task in run.tasks.items():
+        settings = vary(run.methods[search.method].settings[name], values)
+        for per_class in run.spec.labels:
+            cells[f"{name} {per_class}"] = _score(run, task, settings, per_class, device)
+    return {
+        "objective": statistics.mean(cells.values()),
+        "cells": cells,
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+
+
+def _score(run: Run, task: Task, settings: Settings, per_class: int, device: str) -> float:
+    """Return the mean validation accuracy of the runs of one cell."""
+    seeds = list(range(run.spec.runs))
+    splits = [run.split(Job(task.name, "", per_class, seed)) for seed in seeds]
+    results = train(task, settings, splits, seeds, device)
+    return statistics.mean(result.history[result.best_epoch].validation_accuracy for result in results)
