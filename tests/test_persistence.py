@@ -12,7 +12,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from dahgnn import DAHGNN, HGNN, TrainingConfig, fit
-from dahgnn.persistence import FORMAT_VERSION, load_model, save_model
+from dahgnn.persistence import load_model, save_model
+from dahgnn.tensor_files import FORMAT_VERSION
 
 
 def small_model(seed: int = 0) -> DAHGNN:
@@ -34,6 +35,10 @@ def rewrite(path, header=None, weights=None) -> None:
     save_file({**load_file(path), **(weights or {})}, path, metadata=changed)
 
 
+def describing(**changes) -> dict[str, str]:
+    return {"header": json.dumps({"model": "DAHGNN", "settings": small_model().settings} | changes)}
+
+
 @pytest.mark.parametrize("kind", [DAHGNN, HGNN])
 def test_a_loaded_model_predicts_the_same_bits(tmp_path, blobs, blob_hypergraph, blob_split, kind):
     features, labels = blobs
@@ -50,6 +55,7 @@ def test_every_setting_survives(tmp_path):
     model = DAHGNN(
         4, 2, hidden=3, heads=2, units=5, delta=0.1, density=False, neighbourhood="shared",
         density_gradient=True, convolution="printed", final_activation=False,
+        activation=True, dropout=0.25, shortcut=True,
     ).double()  # fmt: skip
     save_model(model, tmp_path / "model.safetensors")
     loaded = load_model(tmp_path / "model.safetensors")
@@ -77,7 +83,7 @@ def test_the_header_states_format_and_settings(saved):
         header = file.metadata()
     assert header["format"] == "dahgnn-model"
     assert header["format_version"] == str(FORMAT_VERSION)
-    assert json.loads(header["settings"])["hidden"] == 8
+    assert json.loads(header["header"])["settings"]["hidden"] == 8
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
@@ -94,13 +100,15 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     with pytest.raises(ValueError, match="not safetensors"):
         load_model(path)
     save_file({"a": torch.ones(1)}, path)
-    with pytest.raises(ValueError, match="was not written by dahgnn"):
+    with pytest.raises(ValueError, match="must be of the format 'dahgnn-model'"):
         load_model(path)
 
 
 def test_a_missing_file_is_named(tmp_path):
     for path in (tmp_path / "nothing.safetensors", tmp_path):
-        with pytest.raises(FileNotFoundError, match=f"There is no model file {path}"):
+        with pytest.raises(
+            FileNotFoundError, match=f"There is no file {path}. Write it anew with save_model"
+        ):
             load_model(path)
 
 
@@ -108,15 +116,17 @@ def test_a_missing_file_is_named(tmp_path):
     ("header", "words"),
     [
         ({"format_version": "2"}, "must be of format 1. Got 2, written by dahgnn"),
-        ({"settings": None}, "header of the model file .* is damaged"),
-        ({"settings": "{"}, "is damaged"),
-        ({"settings": "[]"}, "is damaged"),
-        ({"settings": '{"in_features": 6, "n_classes": 3, "colour": 1}'}, "is damaged .*colour"),
-        ({"settings": '{"in_features": 6, "n_classes": 1}'}, "is damaged .*n_classes"),
-        ({"model": "Exec"}, "is damaged .*Exec"),
+        ({"header": None}, "header of the file .* is missing or damaged"),
+        ({"header": "{"}, "is missing or damaged"),
+        ({"header": "[]"}, "is missing or damaged"),
+        (describing(settings=None), "header of the model file .* is damaged"),
+        (describing(settings={"in_features": 6, "n_classes": 3, "colour": 1}), "is damaged .*colour"),
+        (describing(settings={"in_features": 6, "n_classes": 1}), "is damaged .*n_classes"),
+        (describing(model="Exec"), "is damaged .*Exec"),
+        (describing(model=["DAHGNN"]), "is damaged"),
         # A network of a million gigabytes is recognised by its shapes, before any memory is taken.
         (
-            {"settings": '{"in_features": 1000000000, "n_classes": 3, "hidden": 1000000}'},
+            describing(settings={"in_features": 1000000000, "n_classes": 3, "hidden": 1000000}),
             "convolution.weight",
         ),
     ],

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from dahgnn._version import __version__
 from dahgnn.baselines import HGNN
 from dahgnn.checks import bad_type
-from dahgnn.files import replacing
 from dahgnn.model import DAHGNN
+from dahgnn.tensor_files import read_tensors, write_tensors
 
 FORMAT = "dahgnn-model"
-FORMAT_VERSION = 1
 
 _MODELS: dict[str, type[DAHGNN | HGNN]] = {"DAHGNN": DAHGNN, "HGNN": HGNN}
 
@@ -32,22 +28,10 @@ def save_model(model: DAHGNN | HGNN, path: str | os.PathLike[str]) -> None:
     path : path
         By custom ``….safetensors``; missing folders are made.
     """
-    from safetensors.torch import save_file
-
     kind = type(model).__name__
     if type(model) not in _MODELS.values():
         raise bad_type("model", "save_model", "one of " + ", ".join(_MODELS), kind)
-    header = {
-        "format": FORMAT,
-        "format_version": str(FORMAT_VERSION),
-        "model": kind,
-        # NumPy's numbers are as good as Python's.
-        "settings": json.dumps(model.settings, default=lambda number: number.item()),
-        "written_by": f"dahgnn {__version__}",
-    }
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    with replacing(path) as temporary:
-        save_file(weights, temporary, metadata=header)
+    write_tensors(path, FORMAT, {"model": kind, "settings": model.settings}, model.state_dict())
 
 
 def load_model(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> DAHGNN | HGNN:
@@ -58,38 +42,19 @@ def load_model(path: str | os.PathLike[str], device: torch.device | str = "cpu")
     FileNotFoundError, ValueError
         If the file is missing, cut, of another kind, or of a newer format.
     """
-    from safetensors import SafetensorError, safe_open
-
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"There is no model file {path}. Write one with save_model.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
-    except SafetensorError as error:
-        raise ValueError(
-            f"The model file {path} is cut, damaged or not safetensors ({error}). Write it anew."
-        ) from error
+    header, weights = read_tensors(path, FORMAT, "Write it anew with save_model.")
     model = _rebuild(header, path)
     _check_weights(model, weights, path)
     model.load_state_dict(weights, assign=True)
     return model.to(device).eval()
 
 
-def _rebuild(header: dict[str, str], path: str | os.PathLike[str]) -> DAHGNN | HGNN:
+def _rebuild(header: dict[str, Any], path: str | os.PathLike[str]) -> DAHGNN | HGNN:
     """Make the network that the header describes, without memory for its weights."""
-    if header.get("format") != FORMAT:
-        raise ValueError(f"The file {path} was not written by dahgnn. Give one of save_model.")
-    if header.get("format_version") != str(FORMAT_VERSION):
-        raise ValueError(
-            f"The model file {path} must be of format {FORMAT_VERSION}. Got {header.get('format_version')}, "
-            f"written by {header.get('written_by')}. Load it with that version."
-        )
     try:
-        settings: dict[str, Any] = json.loads(header["settings"])
         with torch.device("meta"):
-            return _MODELS[header["model"]](**settings)
-    except (KeyError, TypeError, ValueError, RuntimeError, RecursionError) as error:
+            return _MODELS[header["model"]](**header["settings"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"The header of the model file {path} is damaged ({str(error).splitlines()[0]})."
         ) from error

@@ -37,7 +37,8 @@ def write_tensors(
         "format": kind,
         "format_version": str(FORMAT_VERSION),
         "written_by": f"dahgnn {__version__}",
-        "header": json.dumps(header),
+        # NumPy's numbers are as good as Python's.
+        "header": json.dumps(header, default=lambda number: number.item()),
     }
     saved = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with replacing(path) as temporary:
