@@ -40,3 +40,11 @@ def test_the_five_lines_of_the_readme_run():
     names = {"X": features.numpy(), "y": labels.numpy(), "labelled": range(50), "held_out": range(50, 100)}
     exec(code, names)  # noqa: S102, it is our own
     assert names["result"].accuracy(labels, range(100, 150)) > 0.8
+
+
+def test_the_readme_names_every_module():
+    table = PAGES[0].read_text(encoding="utf-8").split("## How to read the code")[1].split("\n## ")[0]
+    named = set(re.findall(r"`(\w+)`", table))
+    modules = {path.stem for path in (ROOT / "src" / "dahgnn").glob("[!_]*.py")}
+    parts = {name for name in modules if name.startswith("kernels_")} - {"kernels_cpu", "kernels_gpu"}
+    assert modules - parts <= named
