@@ -30,8 +30,11 @@ def task(blobs, blob_hypergraph, blob_split):
     return features, blob_hypergraph, labels, blob_split
 
 
+NETWORKS = [(DAHGNN, {}), (DAHGNN, {"activation": True, "shortcut": True}), (HGNN, {"dropout": 0.0})]
+
+
 @needs_cuda
-@pytest.mark.parametrize("kind", [DAHGNN, HGNN])
+@pytest.mark.parametrize(("kind", "settings"), NETWORKS, ids=["DAHGNN", "more", "HGNN"])
 @pytest.mark.parametrize(
     "config",
     [
@@ -41,8 +44,7 @@ def task(blobs, blob_hypergraph, blob_split):
         TrainingConfig(max_epochs=41, patience=200, weight_decay=0.01),
     ],
 )
-def test_a_captured_fit_is_the_plain_one(task, kind, config):
-    settings = {"dropout": 0.0} if kind is HGNN else {}
+def test_a_captured_fit_is_the_plain_one(task, kind, settings, config):
     plain, captured, again = (
         fit(small_model(kind=kind, **settings).double(), *task, config, device="cuda", capture=capture)
         for capture in (False, True, True)
@@ -78,9 +80,13 @@ def test_bfloat16_rounds_the_features_alone(task):
 
 
 @needs_cuda
-def test_a_captured_fit_with_dropout_learns(task):
+@pytest.mark.parametrize(
+    ("kind", "settings"), [(HGNN, {}), (DAHGNN, {"dropout": 0.5, "activation": True, "shortcut": True})]
+)
+def test_a_captured_fit_with_dropout_learns(task, kind, settings):
     _, _, labels, split = task
-    result = fit(small_model(kind=HGNN), *task, TrainingConfig(learning_rate=0.02), device="cuda")
+    model = small_model(kind=kind, **settings)
+    result = fit(model, *task, TrainingConfig(learning_rate=0.02), device="cuda")
     assert result.accuracy(labels, split.test) > 0.95
 
 
