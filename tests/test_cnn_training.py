@@ -32,7 +32,7 @@ def striped_images(n: int, seed: int) -> Images:
     return Images("cifar10", pixels.to(torch.uint8), labels)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _one_thread():
     """Bits are the same for the same number of threads, in this process and in those it starts."""
     threads = torch.get_num_threads()
