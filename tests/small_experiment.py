@@ -47,7 +47,8 @@ def small_task(seed: int = 0, classes: int = 3, count: int = 30) -> Task:
     centres = 2.5 * generator.normal(size=(classes, 6))
     features = (centres[labels] + generator.normal(size=(len(labels), 6))).astype(np.float32)
     digest = hashlib.sha256(features.tobytes()).hexdigest()[:16]
-    return Task("mnist", digest, features, labels, knn(features, 5).indices.numpy())
+    neighbours = knn(features, 5).indices.numpy()
+    return Task(name="mnist", digest=digest, features=features, labels=labels, neighbours=neighbours)
 
 
 def write_mnist(folder: Path, per_class: int = 20) -> None:

@@ -131,3 +131,18 @@ def test_the_graph_joins_each_node_to_its_nearest_in_both_directions():
 def test_bad_settings_of_graph_networks_are_refused(kind, settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         kind(6, 3, **settings)
+
+
+@pytest.mark.usefixtures("pyg")
+@pytest.mark.parametrize("kind", [GCN, GAT])
+def test_weights_are_drawn_as_pyg_draws_them(kind):
+    """As widely, each of them: a uniform draw of so many numbers comes near its bound."""
+    torch.manual_seed(0)
+    theirs = dict(kind(300, 40).named_parameters())
+    for name, weight in kind(300, 40, generator=torch.Generator().manual_seed(0)).named_parameters():
+        if name.endswith("bias"):
+            assert not weight.any()
+            assert not theirs[name].any()
+        else:
+            assert weight.abs().max().item() == pytest.approx(theirs[name].abs().max().item(), rel=0.1)
+            assert not torch.equal(weight, theirs[name])

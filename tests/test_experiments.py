@@ -15,7 +15,15 @@ import torch
 from small_experiment import TABLE, small_spec, small_task
 
 from dahgnn import HGNN, Hypergraph, TrainingConfig, fit, split_per_class
-from dahgnn.experiments import Job, Run, figure_results, load_task, plan, run_experiment
+from dahgnn.experiments import (
+    Experiment,
+    Job,
+    figure_results,
+    group_jobs,
+    load_task,
+    plan,
+    run_experiment,
+)
 from dahgnn.specs import DatasetSpec
 
 
@@ -47,7 +55,7 @@ def test_a_spec_becomes_a_line_for_each_run(tmp_path, task):
         for run in (0, 1)
     )
     assert len({line["key"] for line in lines}) == 12
-    assert [news[:2] for news in heard] == [(done, 12) for done in range(1, 13)]
+    assert [news[:2] for news in heard] == [(done, 12) for done in range(13)]
     for line in lines:  # all methods share the splits
         assert (
             line["split"]["digest"]
@@ -94,6 +102,7 @@ def test_a_line_that_was_cut_is_run_again(tmp_path, task, caplog):
     assert sorted(map(identity, read(tmp_path))) == sorted(map(identity, before))
 
 
+@pytest.mark.parametrize("methods", [None, ["laplace"]])
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -103,26 +112,28 @@ def test_a_line_that_was_cut_is_run_again(tmp_path, task, caplog):
         ),
         ({"validation": 6}, "the split"),
         ({"k": 4}, "another setting"),
-        ({"name": "other"}, "is of the experiment 'small', not of 'other'"),
+        ({"name": "other"}, "small"),
+        ({"runs": 1}, "the spec has no such run"),
+        ({"labels": [3]}, "the spec has no such run"),
     ],
 )
-def test_lines_of_other_settings_are_never_mixed_in(tmp_path, task, change, words):
+def test_lines_of_other_settings_are_never_mixed_in(tmp_path, task, change, words, methods):
     run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["hgnn"], jobs=1)
     before = (tmp_path / "runs.jsonl").read_bytes()
     with pytest.raises(ValueError, match=words):
-        run_experiment(small_spec(**change), tmp_path, {"mnist": task}, jobs=1)
+        run_experiment(small_spec(**change), tmp_path, {"mnist": task}, methods=methods, jobs=1)
     assert (tmp_path / "runs.jsonl").read_bytes() == before
 
 
 def test_other_data_are_never_mixed_in(tmp_path, task):
     run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["hgnn"], jobs=1)
-    with pytest.raises(ValueError, match=r"differ from the spec's \(the data\). Choose another folder"):
+    with pytest.raises(ValueError, match=r"these data \(the data\). Choose another folder"):
         run_experiment(small_spec(), tmp_path, {"mnist": small_task(seed=1)}, jobs=1)
 
 
 def test_a_line_that_is_none_is_named(tmp_path, task):
     (tmp_path / "runs.jsonl").write_text('{"experiment": "small"}\n')
-    with pytest.raises(ValueError, match="Line 1 of .*runs.jsonl is no run line"):
+    with pytest.raises(ValueError, match="runs.jsonl"):
         run_experiment(small_spec(), tmp_path, {"mnist": task}, jobs=1)
 
 
@@ -207,20 +218,20 @@ def test_a_plan_can_be_a_part(task):
     assert plan(small_spec(), datasets=[]) == []
 
 
-def test_a_key_is_of_everything_that_matters(tmp_path, task):
+def test_a_key_is_of_everything_that_matters(task):
     spec = small_spec()
     job = Job("mnist", "hgnn", 3, 0)
-    run = Run(spec, tmp_path, {"mnist": task})
+    experiment = Experiment(spec, {"mnist": task})
     keys = {
-        run.key(job),
-        run.key(replace(job, run=1)),
-        run.key(replace(job, per_class=6)),
-        run.key(replace(job, method="laplace")),
+        experiment.key(job),
+        experiment.key(replace(job, run=1)),
+        experiment.key(replace(job, per_class=6)),
+        experiment.key(replace(job, method="laplace")),
     }
-    keys.add(Run(spec, tmp_path, {"mnist": small_task(seed=1)}).key(job))
-    keys.add(Run(small_spec(k=4), tmp_path, {"mnist": task}).key(job))
+    keys.add(Experiment(spec, {"mnist": small_task(seed=1)}).key(job))
+    keys.add(Experiment(small_spec(k=4), {"mnist": task}).key(job))
     assert len(keys) == 6
-    assert run.key(job) == Run(spec, tmp_path, {"mnist": small_task()}).key(job)
+    assert experiment.key(job) == Experiment(spec, {"mnist": small_task()}).key(job)
 
 
 def test_a_task_is_read_from_official_files(tmp_path):
@@ -237,8 +248,43 @@ def test_a_task_is_read_from_official_files(tmp_path):
 
 
 def test_a_figure_gets_each_of_its_methods(task):
-    spec = small_spec(figure=["da-hgnn", "hgnn"])
+    spec = small_spec(figure=["da-hgnn", "hgnn"], labels=[3], runs=1)
     split, results = figure_results(spec, task)
-    assert [method.name for method, _ in results] == ["da-hgnn", "hgnn"]
+    assert [method.name for method, _, _ in results] == ["da-hgnn", "hgnn"]
     assert len(split.train) == 9
-    assert all(result.embedding.shape == (90, 3) for _, result in results)
+    for method, result, line in results:
+        assert result.embedding.shape == (90, 3)
+        assert line["method"] == method.name
+        accuracy = result.accuracy(torch.from_numpy(task.labels), split.test)
+        assert line["metrics"]["test_accuracy"] == accuracy
+
+
+def test_what_trains_side_by_side_on_a_gpu_is_a_cell(task):
+    spec = small_spec()
+    experiment = Experiment(spec, {"mnist": task})
+    together, alone = group_jobs(experiment, plan(spec), "cuda")
+    assert together == [
+        [Job("mnist", method, count, run) for run in (0, 1)]
+        for method in ("hgnn", "da-hgnn")
+        for count in (3, 6)
+    ]
+    assert alone == [[Job("mnist", "laplace", count, run)] for count in (3, 6) for run in (0, 1)]
+    assert group_jobs(experiment, plan(spec), "cpu")[0] == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_gives_the_same_accuracies(tmp_path, task):
+    for name, device in (("cpu", "cpu"), ("gpu", "cuda")):
+        run_experiment(small_spec(), tmp_path / name, {"mnist": task}, device=device, jobs=1)
+    cpu, gpu = ({line["key"]: line for line in read(tmp_path / name)} for name in ("cpu", "gpu"))
+    assert cpu.keys() == gpu.keys()
+    for key, line in gpu.items():
+        assert line["metrics"]["test_accuracy"] == pytest.approx(
+            cpu[key]["metrics"]["test_accuracy"], abs=0.1
+        )
+    assert {line["device"]["type"] for line in gpu.values() if line["epochs"]} == {"cuda"}
+
+
+def test_processes_that_share_a_device_say_so(tmp_path, task):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["laplace"], jobs=2)
+    assert {line["device"]["processes"] for line in read(tmp_path)} == {2}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from small_experiment import small_spec, small_task
+from small_experiment import TABLE, small_spec, small_task
 
 from dahgnn import HGNN, Hypergraph, TrainingConfig, fit, split_per_class
 from dahgnn.search import run_search
@@ -17,9 +17,9 @@ SPACE = {
 }
 
 
-def searching(trials=4, **changes):
+def searching(trials=4, more=None, **changes):
     search = {"method": "hgnn", "trials": trials, "space": SPACE, **changes}
-    return small_spec(search=search, labels=[4], runs=2)
+    return small_spec(**({"search": search, "labels": [4], "runs": 2} | (more or {})))
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def task():
 def test_a_search_tries_and_ranks(tmp_path, task):
     heard = []
     lines = run_search(searching(), tmp_path, {"mnist": task}, progress=lambda *news: heard.append(news[:2]))
-    assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert heard == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
     objectives = [line["objective"] for line in lines]
     assert objectives == sorted(objectives, reverse=True)
     for line in lines:
@@ -52,7 +52,7 @@ def test_the_objective_is_the_validation_accuracy(tmp_path, task):
     hypergraph = Hypergraph.from_neighbors(task.neighbours)
     accuracies = []
     for seed in range(2):
-        split = split_per_class(task.labels, train=4, validation=5, seed=seed)
+        split = split_per_class(task.labels, train=4, validation=5, seed=0)
         model = HGNN(6, 3, **shape, generator=torch.Generator().manual_seed(seed))
         result = fit(model, task.features, hypergraph, task.labels, split, config, seed=seed)
         accuracies.append(result.accuracy(torch.from_numpy(task.labels), split.validation))
@@ -69,10 +69,28 @@ def test_a_search_goes_on(tmp_path, task):
     assert len({json.dumps(line["values"]) for line in lines}) == 5
 
 
-def test_trials_of_another_search_are_refused(tmp_path, task):
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"search": {"seed": 3}},
+        {"validation": 6},
+        {"k": 4},
+        {"runs": 1},
+        {"labels": [5]},
+        {"data": 1},
+        {"hidden": 9},
+    ],
+    ids=str,
+)
+def test_trials_of_another_search_are_refused(tmp_path, task, change):
     run_search(searching(trials=1), tmp_path, {"mnist": task})
+    change = dict(change)
+    other = small_task(seed=change.pop("data", 0))
+    if "hidden" in change:
+        method = TABLE["method"]["hgnn"] | {"model": {"hidden": change.pop("hidden")}}
+        change["method"] = TABLE["method"] | {"hgnn": method}
     with pytest.raises(ValueError, match="is of another search"):
-        run_search(searching(seed=3), tmp_path, {"mnist": task})
+        run_search(searching(trials=1, **change.pop("search", {}), more=change), tmp_path, {"mnist": other})
 
 
 def test_a_spec_without_a_search_is_refused(tmp_path, task):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -212,7 +213,9 @@ def _draw(network: nn.Module, generator: torch.Generator | None) -> None:
         if name.endswith("bias"):
             nn.init.zeros_(weight)
         else:
-            nn.init.xavier_uniform_(weight, generator=generator)
+            # The last two axes are those of the matrix; torch's own would count heads as such.
+            bound = math.sqrt(6 / (weight.shape[-2] + weight.shape[-1]))
+            nn.init.uniform_(weight, -bound, bound, generator=generator)
 
 
 # Graphs of the hypergraphs that are in use.

@@ -210,3 +210,12 @@ def as_labels(labels: object, owner: str, *, n_nodes: int | None = None) -> Tens
     if int(tensor.min()) < -1:
         raise bad_value("labels", owner, "0, 1, … or -1 for unknown", int(tensor.min()))
     return tensor.to(torch.int64)
+
+
+def check_device(device: torch.device | str, owner: str) -> torch.device:
+    """Return the device with its number, or say that there is none."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise bad_value("device", owner, "one that torch has here", f"'{device}' ({reason})") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from dahgnn.splits import Split, check_split
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+logger = logging.getLogger(__name__)
 
 # What the validation nodes choose from: clamping factors (0.2 is scikit-learn's default), and inverse
 # strengths of the penalty (1 is).
@@ -39,7 +42,7 @@ def label_spreading(
     split : Split
         Its training nodes are the labelled ones; its validation nodes choose alpha.
     k : int
-        Neighbours a node.
+        Neighbours as scikit-learn counts them: the node itself and k − 1 others.
 
     Returns
     -------
@@ -137,7 +140,9 @@ def laplace_learning(
     system = LinearOperator((len(free), len(free)), matvec=multiply, dtype=np.float64)
     for label in range(n_classes):
         right = inverse * (towards @ values[labelled, label])
-        solution, _ = cg(system, right, rtol=_TOLERANCE, atol=0.0, maxiter=10 * len(free))
+        solution, failed = cg(system, right, rtol=_TOLERANCE, atol=0.0, maxiter=10 * len(free))
+        if failed:
+            logger.warning("Laplace learning of class %d did not converge.", label)
         values[free, label] = inverse * solution
     values = np.clip(values, 0, None)
     total = values.sum(axis=1, keepdims=True)

@@ -269,9 +269,10 @@ class _Display:
         def show(done: int, total: int, last: str) -> None:
             nonlocal first
             first = done if first is None else first
-            spent = time.perf_counter() - start
-            left = (total - done) * spent / max(done - first + 1, 1)
-            state = f"{done:,} of {total:,}, {_duration(left)} left  {last}"
+            state = f"{done:,} of {total:,}"
+            if done > first:
+                left = (total - done) * (time.perf_counter() - start) / (done - first)
+                state += f", {_duration(left)} left  {last}"
             self.progress.update(task, completed=done, total=total, state=state)
 
         yield show

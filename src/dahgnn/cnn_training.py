@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim.sgd import sgd
 
-from dahgnn.checks import bad_value, check_count, check_number
+from dahgnn.checks import bad_value, check_count, check_device, check_number
 from dahgnn.cnn import (
     CNN13,
     CNNConfig,
@@ -443,15 +443,6 @@ class _Run:
 def images_digest(images: Images) -> str:
     """Name images and their labels by their content."""
     return tensors_digest({"pixels": images.pixels, "labels": images.labels})
-
-
-def check_device(device: torch.device | str, owner: str) -> torch.device:
-    """Return the device with its number, or say that there is none."""
-    try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise bad_value("device", owner, "one that torch has here", f"'{device}' ({reason})") from error
 
 
 def _seed(seed: int, purpose: str, number: int) -> int:

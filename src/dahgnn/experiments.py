@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,25 +24,24 @@ from torch import Tensor
 
 from dahgnn.classical import label_spreading, laplace_learning, logistic_regression
 from dahgnn.config import TrainingConfig
-from dahgnn.datasets import Dataset, load_images
-from dahgnn.features import features_path, load_features
+from dahgnn.datasets import load_images
+from dahgnn.features import features_path, load_features, read_header
 from dahgnn.files import replacing
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.knn import knn
 from dahgnn.run_lines import Line, compose_line, describe_training
 from dahgnn.specs import NETWORKS, DatasetSpec, MethodSpec, Settings, Spec
 from dahgnn.splits import Split, sample_per_class, split_per_class
+from dahgnn.summary import read_lines
 from dahgnn.training import FitResult, fit, fit_many
 
 logger = logging.getLogger(__name__)
 
-# Seed of the draw of nodes from a dataset, the same for all runs.
-_SAMPLE = 0
 # Processes that share a GPU, for networks whose loop keeps neither of them busy.
 _PROCESSES_ON_A_GPU = 8
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
     """A dataset that is ready: features, labels and neighbours, as arrays that processes can share.
 
@@ -54,6 +53,8 @@ class Task:
         The dataset, and its content.
     features, labels, neighbours : array, (n, d), (n,), (n, k)
         Of float32, int64 and int64.
+    cnn : mapping
+        What is known of the CNN whose features they are, if they are.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Task:
     features: np.ndarray[Any, Any]
     labels: np.ndarray[Any, Any]
     neighbours: np.ndarray[Any, Any]
+    cnn: Mapping[str, Any] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Task) and (self.name, self.digest) == (other.name, other.digest)
@@ -81,21 +83,33 @@ class Job:
 
 def load_task(spec: DatasetSpec, k: int, data: Path, device: str = "cpu") -> Task:
     """Read a dataset, draw its nodes and find their neighbours."""
-    whole = _read(spec, data)
-    if spec.per_class is not None:
-        whole = whole.subset(sample_per_class(whole.labels, spec.per_class, seed=_SAMPLE))
+    if spec.features == "cnn":
+        path = features_path(data, spec.name)
+        whole, header = load_features(path, spec.name), read_header(path, spec.name)
+        cnn = {"digest": header.cnn_digest, "test_accuracy": header.cnn_test_accuracy}
+    else:
+        whole, cnn = load_images(spec.name, data, spec.part).as_features(), {}
+    nodes = draw_nodes(whole.labels, spec)
+    whole = whole if nodes is None else whole.subset(nodes)
     neighbours = knn(whole.features.to(device), k).indices.cpu()
     content = hashlib.sha256()
     for tensor in (whole.features, whole.labels, neighbours):
         content.update(tensor.numpy().tobytes())
-    arrays = (each.numpy() for each in (whole.features, whole.labels, neighbours))
-    return Task(spec.name, content.hexdigest()[:16], *arrays)
+    return Task(
+        name=spec.name,
+        digest=content.hexdigest()[:16],
+        features=whole.features.numpy(),
+        labels=whole.labels.numpy(),
+        neighbours=neighbours.numpy(),
+        cnn=cnn,
+    )
 
 
-def _read(spec: DatasetSpec, data: Path) -> Dataset:
-    if spec.features == "cnn":
-        return load_features(features_path(data, spec.name), spec.name)
-    return load_images(spec.name, data, spec.part).as_features()
+def draw_nodes(labels: Tensor, spec: DatasetSpec) -> Tensor | None:
+    """Return the nodes of a dataset that a spec takes; None means all."""
+    if spec.per_class is None:
+        return None
+    return sample_per_class(labels, spec.per_class, seed=spec.sample)
 
 
 def plan(
@@ -122,32 +136,33 @@ def _split(labels: bytes, per_class: int, validation: int, run: int) -> Split:
     return split_per_class(known, train=per_class, validation=validation, seed=run)
 
 
-class Run:
-    """The state of an experiment in a folder.
+class Experiment:
+    """A spec and its data: what each fit is, and by which lines it is done.
 
     Parameters
     ----------
     spec : Spec
         What to run.
-    folder : Path
-        Gets ``spec.json`` and ``runs.jsonl``.
     tasks : mapping of str to Task
         By the name of the dataset; those that this process runs.
     """
 
-    def __init__(self, spec: Spec, folder: Path, tasks: Mapping[str, Task]) -> None:
-        self.spec, self.folder, self.tasks = spec, folder, tasks
+    def __init__(self, spec: Spec, tasks: Mapping[str, Task]) -> None:
+        self.spec, self.tasks = spec, tasks
         self.methods = {method.name: method for method in spec.methods}
-        self.file = folder / "runs.jsonl"
 
     def settings(self, job: Job) -> Settings:
         """Return the settings of a job's method on its dataset."""
         return self.methods[job.method].settings[job.dataset]
 
-    def split(self, job: Job) -> Split:
-        """Return the split of a job, which all methods share."""
-        labels = self.tasks[job.dataset].labels.astype(np.int64).tobytes()
-        return _split(labels, job.per_class, self.spec.validation, job.run)
+    def split(self, dataset: str, per_class: int, run: int) -> Split:
+        """Return the split of a run, which all methods share."""
+        labels = self.tasks[dataset].labels.astype(np.int64).tobytes()
+        return _split(labels, per_class, self.spec.validation, run)
+
+    def split_of(self, job: Job) -> Split:
+        """Return the split of a job."""
+        return self.split(job.dataset, job.per_class, job.run)
 
     def identity(self, job: Job) -> dict[str, Any]:
         """Return what makes two lines the same measurement."""
@@ -158,7 +173,7 @@ class Run:
             "data": self.tasks[job.dataset].digest,
             "method": job.method,
             "run": job.run,
-            "split": self.split(job).digest,
+            "split": self.split_of(job).digest,
             "settings": {
                 "kind": settings.kind,
                 "model": dict(settings.model),
@@ -171,53 +186,27 @@ class Run:
         """Return the digest of a job's identity."""
         return hashlib.sha256(json.dumps(self.identity(job), sort_keys=True).encode()).hexdigest()[:16]
 
-    def missing(self, jobs: Iterable[Job]) -> list[Job]:
-        """Return the jobs that have no line yet.
+    def missing(self, jobs: Iterable[Job], lines: Iterable[Line], file: Path) -> list[Job]:
+        """Return the jobs that none of the lines is of.
 
         Raises
         ------
         ValueError
-            If there is a line of another experiment, or one for a job but of other settings or data.
+            If a line of these datasets is of no job of the spec, or of other settings, data or splits.
         """
-        lines = self._read_lines()
-        done = {(line["dataset"], line["method"], line["labels"], line["run"]): line for line in lines}
-        missing = []
-        for job in jobs:
-            split = self.split(job)
-            line = done.get((job.dataset, job.method, len(split.train), job.run))
-            if line is None:
-                missing.append(job)
-            elif line["key"] != self.key(job):
+        places = {(job.dataset, job.method, len(self.split_of(job).train), job.run): job for job in jobs}
+        for line in lines:
+            if line["dataset"] not in self.tasks:
+                continue
+            job = places.pop((line["dataset"], line["method"], line["labels"], line["run"]), None)
+            if job is None or line["key"] != self.key(job):
+                why = "the spec has no such run" if job is None else _difference(line, self.identity(job))
                 raise ValueError(
-                    f"{self.file} holds a run of '{job.method}' on {job.dataset} with {len(split.train)} "
-                    f"labels whose settings, data or split differ from the spec's "
-                    f"({_difference(line, self.identity(job))}). Choose another folder, or remove the file."
+                    f"{file} holds run {line['run']} of '{line['method']}' on {line['dataset']} with "
+                    f"{line['labels']} labels, which is not of this spec and these data ({why}). Choose "
+                    "another folder, or remove the file."
                 )
-        return missing
-
-    def _read_lines(self) -> list[Line]:
-        if not self.file.exists():
-            return []
-        mend(self.file)
-        lines = []
-        for number, text in enumerate(self.file.read_text(encoding="utf-8").splitlines(), 1):
-            try:
-                line = json.loads(text)
-                known = line["experiment"] == self.spec.name and line["key"] is not None
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"Line {number} of {self.file} is no run line. Remove it.") from error
-            if not known:
-                raise ValueError(
-                    f"Line {number} of {self.file} is of the experiment '{line['experiment']}', not of "
-                    f"'{self.spec.name}'. Choose another folder."
-                )
-            lines.append(line)
-        return lines
-
-    def write_spec(self) -> None:
-        """Keep the resolved spec beside the lines, for the report."""
-        with replacing(self.folder / "spec.json") as temporary:
-            temporary.write_text(json.dumps(self.spec.as_json(), indent=1) + "\n", encoding="utf-8")
+        return list(places.values())
 
 
 def append_lines(file: Path, lines: Iterable[Line]) -> None:
@@ -248,7 +237,7 @@ def mend(file: Path) -> None:
 
 def _difference(line: Line, identity: Mapping[str, Any]) -> str:
     """Name the first thing in which a line differs."""
-    split, settings = line["split"]["digest"], line["settings"]
+    split, settings = line["split"]["digest"], line.get("settings", {})
     if line.get("data") != identity["data"]:
         return "the data"
     if split != identity["split"]:
@@ -306,8 +295,9 @@ def run_experiment(
     device : str
         "cpu" or a CUDA device.
     jobs : int, optional
-        Processes; all cores by default, each with one thread. They are joblib's, so that its
-        ``parallel_config`` can choose others, also on other machines.
+        Processes; by default all cores, or eight on a GPU for networks that cannot train side by side. Each
+        has one thread. They are joblib's, so that its ``parallel_config`` can choose others, also on other
+        machines.
     progress : callable
         Gets how many fits are done, how many there are, and what was done last.
 
@@ -316,51 +306,72 @@ def run_experiment(
     int
         Fits that were run.
     """
+    file = folder / "runs.jsonl"
+    experiment = Experiment(spec, tasks)
     with alone_in(folder):
-        run = Run(spec, folder, tasks)
+        lines = read_done(file, spec.name)
         every = plan(spec, datasets=list(tasks), methods=methods)
-        missing = run.missing(every)
-        run.write_spec()
-        done = len(every) - len(missing)
-        for lines in _work(run, missing, device, jobs):
-            append_lines(run.file, lines)
-            done += len(lines)
-            if progress is not None:
-                progress(done, len(every), _describe(run, lines[-1]))
-        return len(missing)
+        # All lines are checked, also those of methods that this start leaves alone.
+        missing = set(experiment.missing(plan(spec, datasets=list(tasks)), lines, file))
+        todo = [job for job in every if job in missing]
+        with replacing(folder / "spec.json") as temporary:
+            temporary.write_text(json.dumps(spec.as_json(), indent=1) + "\n", encoding="utf-8")
+        done = len(every) - len(todo)
+        tell = progress or (lambda *_: None)
+        tell(done, len(every), "")
+        for new in _work(experiment, todo, device, jobs):
+            append_lines(file, new)
+            done += len(new)
+            tell(done, len(every), _describe(experiment, new[-1]))
+        return len(todo)
 
 
-def _describe(run: Run, line: Line) -> str:
-    title = run.methods[line["method"]].title
+def read_done(file: Path, name: str) -> list[Line]:
+    """Read the lines of an experiment, after a kill also those before the one that was cut."""
+    if not file.exists():
+        return []
+    mend(file)
+    return read_lines(file, name)
+
+
+def _describe(experiment: Experiment, line: Line) -> str:
+    title = experiment.methods[line["method"]].title
     percent = 100 * line["metrics"]["test_accuracy"]
     return f"{title}, {line['dataset']}, {line['labels']} labels: {percent:.2f} %"
 
 
-def _work(run: Run, missing: list[Job], device: str, jobs: int | None) -> Iterator[list[Line]]:
-    """Yield the lines of the missing jobs, some at a time, in any order."""
-    together, alone = _group(run, missing, device)
+def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | None) -> Iterator[list[Line]]:
+    """Yield the lines of jobs, some at a time, in any order."""
+    together, alone = group_jobs(experiment, todo, device)
     for group in together:
-        yield _fit_group(run, group, device)
+        yield _fit_group(experiment, group, device)
     if not alone:
         return
+    from joblib import Parallel, cpu_count, delayed
+
     if jobs is None:
-        jobs = _PROCESSES_ON_A_GPU if device != "cpu" else os.cpu_count() or 1
-    if jobs == 1 or len(alone) == 1:
-        for group in alone:
-            yield _fit_group(run, group, device)
+        jobs = _PROCESSES_ON_A_GPU if device != "cpu" else cpu_count()
+    jobs = min(jobs, len(alone))
+    if jobs == 1:
+        yield from (_fit_group(experiment, group, device) for group in alone)
         return
-    from joblib import Parallel, delayed
+    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes="1M")
+    tasks = experiment.tasks
+    for lines in parallel(
+        delayed(_fit_elsewhere)(experiment.spec, tasks[group[0].dataset], group, device) for group in alone
+    ):
+        # Processes that share a device slow each other down: whoever reads the seconds must know.
+        yield [line | {"device": line["device"] | {"processes": jobs}} for line in lines]
 
-    work = Parallel(n_jobs=min(jobs, len(alone)), return_as="generator_unordered", max_nbytes="1M")
-    yield from work(delayed(_fit_elsewhere)(*_parcel(run, group), device) for group in alone)
 
-
-def _group(run: Run, missing: Sequence[Job], device: str) -> tuple[list[list[Job]], list[list[Job]]]:
+def group_jobs(
+    experiment: Experiment, todo: Sequence[Job], device: str
+) -> tuple[list[list[Job]], list[list[Job]]]:
     """Divide jobs into those that train together on a GPU, a list for each cell, and the rest, one by one."""
     together: dict[tuple[str, str, int], list[Job]] = {}
     alone = []
-    for job in missing:
-        kind = NETWORKS.get(run.settings(job).kind)
+    for job in todo:
+        kind = NETWORKS.get(experiment.settings(job).kind)
         if device != "cpu" and kind is not None and "fold" in kind.__dict__:
             together.setdefault((job.dataset, job.method, job.per_class), []).append(job)
         else:
@@ -368,17 +379,13 @@ def _group(run: Run, missing: Sequence[Job], device: str) -> tuple[list[list[Job
     return list(together.values()), alone
 
 
-def _parcel(run: Run, group: list[Job]) -> tuple[Spec, Task, list[Job]]:
-    return run.spec, run.tasks[group[0].dataset], group
-
-
 def _fit_elsewhere(spec: Spec, task: Task, group: list[Job], device: str) -> list[Line]:
     """Fit in a process of its own, which has one thread."""
     torch.set_num_threads(1)
-    return _fit_group(Run(spec, Path(), {task.name: task}), group, device)
+    return _fit_group(Experiment(spec, {task.name: task}), group, device)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def _on_device(task: Task, device: str) -> tuple[Tensor, Hypergraph]:
     """Return the features and the hypergraph, which a process makes once of a task."""
     features, neighbours = (
@@ -387,15 +394,15 @@ def _on_device(task: Task, device: str) -> tuple[Tensor, Hypergraph]:
     return features, Hypergraph.from_neighbors(neighbours)
 
 
-def _fit_group(run: Run, group: list[Job], device: str) -> list[Line]:
+def _fit_group(experiment: Experiment, group: list[Job], device: str) -> list[Line]:
     """Fit the jobs of one cell and return their lines."""
-    task, settings = run.tasks[group[0].dataset], run.settings(group[0])
-    labels = torch.from_numpy(np.array(task.labels)).long()
+    task, settings = experiment.tasks[group[0].dataset], experiment.settings(group[0])
     if not settings.is_network:
-        return [_classify(run, job, task, labels) for job in group]
-    results = train(task, settings, [run.split(job) for job in group], [job.run for job in group], device)
+        return [_classify(experiment, job) for job in group]
+    splits = [experiment.split_of(job) for job in group]
+    results = train(task, settings, splits, [job.run for job in group], device)
     return [
-        _line(run, job, labels, result.predictions, result.seconds, device) | describe_training(result)
+        _line(experiment, job, result.predictions, result.seconds, device) | describe_training(result)
         for job, result in zip(group, results, strict=True)
     ]
 
@@ -428,31 +435,38 @@ def train(
     return results
 
 
-def _classify(run: Run, job: Job, task: Task, labels: Tensor) -> Line:
-    split, settings = run.split(job), run.settings(job)
-    features = torch.from_numpy(np.array(task.features))
+def _classify(experiment: Experiment, job: Job) -> Line:
+    task, split, k = experiment.tasks[job.dataset], experiment.split_of(job), experiment.spec.k
+    kind = experiment.settings(job).kind
     start = time.perf_counter()
-    if settings.kind == "LogisticRegression":
-        probabilities, chosen = logistic_regression(features, labels, split)
-    elif settings.kind == "LabelSpreading":
-        probabilities, chosen = label_spreading(features, labels, split, k=run.spec.k)
+    if kind == "LogisticRegression":
+        probabilities, chosen = logistic_regression(task.features, task.labels, split)
+    elif kind == "LabelSpreading":
+        probabilities, chosen = label_spreading(task.features, task.labels, split, k=k)
     else:
-        probabilities, chosen = laplace_learning(features, labels, split, k=run.spec.k)
+        probabilities, chosen = laplace_learning(task.features, task.labels, split, k=k)
     seconds = time.perf_counter() - start
-    return _line(run, job, labels, probabilities.argmax(1), seconds, "cpu") | {"chosen": chosen}
+    return _line(experiment, job, probabilities.argmax(1), seconds, "cpu") | {"chosen": chosen}
 
 
-def _line(run: Run, job: Job, labels: Tensor, predictions: Tensor, seconds: float, device: str) -> Line:
-    measured = compose_line(run.split(job), labels, predictions, seconds, device)
-    return {**run.identity(job), "key": run.key(job), "seed": job.run, **measured}
+def _line(experiment: Experiment, job: Job, predictions: Tensor, seconds: float, device: str) -> Line:
+    task = experiment.tasks[job.dataset]
+    labels = torch.from_numpy(np.array(task.labels)).long()
+    measured = compose_line(experiment.split_of(job), labels, predictions, seconds, device)
+    named = {**experiment.identity(job), "key": experiment.key(job), "seed": job.run}
+    return named | ({"cnn": dict(task.cnn)} if task.cnn else {}) | measured
 
 
 def figure_results(
     spec: Spec, task: Task, device: str = "cpu"
-) -> tuple[Split, list[tuple[MethodSpec, FitResult]]]:
+) -> tuple[Split, list[tuple[MethodSpec, FitResult, Line]]]:
     """Train the methods of a figure once each, on the first split."""
-    run = Run(spec, Path(), {task.name: task})
-    split = run.split(Job(task.name, spec.figure[0], spec.labels[0], 0))
-    methods = [run.methods[name] for name in spec.figure]
-    results = [(each, train(task, each.settings[task.name], [split], [0], device)[0]) for each in methods]
+    experiment = Experiment(spec, {task.name: task})
+    split = experiment.split(task.name, spec.labels[0], 0)
+    results = []
+    for name in spec.figure:
+        job = Job(task.name, name, spec.labels[0], 0)
+        result = train(task, experiment.settings(job), [split], [0], device)[0]
+        line = _line(experiment, job, result.predictions, result.seconds, device)
+        results.append((experiment.methods[name], result, line | describe_training(result)))
     return split, results

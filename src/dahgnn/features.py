@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from dahgnn._version import __version__
-from dahgnn.checks import as_features, as_labels, bad_value, check_choice
+from dahgnn.checks import as_features, as_labels, bad_value, check_choice, check_device
 from dahgnn.cnn import CNN13, CONFIGS, CNNConfig, check_images, pooled_features
-from dahgnn.cnn_training import CNNEpoch, TrainedCNN, check_device, images_digest, train_cnn
+from dahgnn.cnn_training import CNNEpoch, TrainedCNN, images_digest, train_cnn
 from dahgnn.datasets import Dataset, Images
 from dahgnn.tensor_files import read_tensors, tensors_digest, write_tensors
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -9,17 +10,17 @@ from typing import Protocol
 
 import torch
 
-from dahgnn.checks import check_choice
+from dahgnn.checks import check_choice, check_device
 from dahgnn.datasets import load_images
 from dahgnn.downloads import Progress as Received
 from dahgnn.downloads import fetch
-from dahgnn.experiments import Progress, Task, figure_results, load_task, run_experiment
+from dahgnn.experiments import Progress, Task, draw_nodes, figure_results, load_task, run_experiment
 from dahgnn.figure import Panel, draw_pair, interactive_embedding
+from dahgnn.files import replacing
 from dahgnn.page import write_report
 from dahgnn.report import tsne
 from dahgnn.search import run_search
 from dahgnn.specs import DatasetSpec, Spec
-from dahgnn.splits import sample_per_class
 
 
 class Observer(Protocol):
@@ -73,10 +74,12 @@ def reproduce(
     list of Path
         What was written.
     """
+    where = check_device(device, "reproduce")
+    device = "cpu" if where.type == "cpu" else str(where)
     chosen = _choose(spec, datasets, methods)
     tasks = {}
     for dataset in chosen:
-        if dataset.features == "pixels":
+        if dataset.features == "pixels" or spec.figure:  # which shows the images
             fetch(dataset.name, data, progress=observer.received(), offline=offline)
         with observer.stage(f"Read {dataset.title} and find its neighbours"):
             tasks[dataset.name] = load_task(dataset, spec.k, data, device)
@@ -110,7 +113,7 @@ def _draw(
     with observer.stage("Train " + " and ".join(spec.figure)):
         split, results = figure_results(spec, task, device)
     panels = []
-    for method, result in results:
+    for method, result, _ in results:
         with observer.stage(f"Lay out {method.title} by t-SNE"):
             layout = tsne(result.embedding, seed=0)
         panels.append(
@@ -118,9 +121,11 @@ def _draw(
         )
     labels = torch.from_numpy(task.labels)
     images = load_images(dataset.name, data, dataset.part)
-    if dataset.per_class is not None:
-        images = images.subset(sample_per_class(images.labels, dataset.per_class, seed=0))
+    nodes = draw_nodes(images.labels, dataset)
+    images = images if nodes is None else images.subset(nodes)
+    with replacing(folder / "runs.jsonl") as temporary:
+        temporary.write_text("".join(json.dumps(line) + "\n" for _, _, line in results))
     draw_pair(folder / "figure.png", panels, labels)
     draw_pair(folder / "figure.pdf", panels, labels)
     interactive_embedding(folder / "figure.html", panels, labels, images.pixels, title=spec.title)
-    return [folder / f"figure.{ending}" for ending in ("png", "pdf", "html")]
+    return [folder / name for name in ("figure.png", "figure.pdf", "figure.html", "runs.jsonl")]

@@ -51,6 +51,12 @@ def compose_line(split: Split, labels: Tensor, predictions: Tensor, seconds: flo
         "best_epoch": None,
         "stopped": None,
         "seconds": round(seconds, 4),
+    } | describe_place(device)
+
+
+def describe_place(device: str) -> Line:
+    """Compose when, on what device and with which versions something was measured."""
+    return {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": _describe(device),
         "versions": _versions(),

@@ -1,4 +1,8 @@
-"""Search settings of a network by validation accuracy; the test nodes are never looked at."""
+"""Search settings of a network by the accuracy on the validation nodes of one split.
+
+Test nodes of that split are never looked at. In other splits of the same nodes some of the validation nodes
+are test nodes: an experiment that uses the settings should be on nodes of its own, or say so.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dahgnn.experiments import Job, Progress, Run, Task, alone_in, append_lines, mend, train
-from dahgnn.run_lines import Line
+from dahgnn.experiments import Experiment, Progress, Task, alone_in, append_lines, mend, train
+from dahgnn.run_lines import Line, describe_place
 from dahgnn.specs import Search, Settings, Spec, vary
+from dahgnn.splits import Split
 
 if TYPE_CHECKING:
     import optuna
@@ -45,20 +50,22 @@ def run_search(
     -------
     list of dict
         "values" that were tried, "objective" (mean validation accuracy over datasets, label counts and
-        runs), "cells" with the mean of each, "seconds".
+        runs, which differ in their first weights), "cells" with the mean of each, "seconds".
     """
     search = spec.search
     if search is None:
         raise ValueError(f"The spec '{spec.name}' has no search. Add a table 'search'.")
-    file, run = folder / "trials.jsonl", Run(spec, folder, tasks)
-    identity = _identity(spec, search)
+    file, experiment = folder / "trials.jsonl", Experiment(spec, tasks)
+    identity = _identity(experiment, search)
     with alone_in(folder):
         lines = _read(file, identity)
         study = _study(search, lines)
+        if progress is not None:
+            progress(len(lines), search.trials, "")
         for number in range(len(lines), search.trials):
             trial = study.ask(_distributions(search))
             line: Line = {"search": identity, "number": number, "values": trial.params}
-            line |= _try(run, search, trial.params, device)
+            line |= _try(experiment, search, trial.params, device) | describe_place(device)
             study.tell(trial, line["objective"])
             append_lines(file, [line])
             lines.append(line)
@@ -68,12 +75,20 @@ def run_search(
     return sorted(lines, key=lambda line: -line["objective"])
 
 
-def _identity(spec: Spec, search: Search) -> dict[str, Any]:
+def _identity(experiment: Experiment, search: Search) -> dict[str, Any]:
     """Return what two trials must share to be of one search; a longer one goes on with a shorter one."""
-    same = {key: value for key, value in asdict(search).items() if key != "trials"}
-    datasets = [asdict(dataset) for dataset in spec.datasets]
-    whole = {"name": spec.name, "runs": spec.runs, "labels": spec.labels, "k": spec.k, "datasets": datasets}
-    parsed: dict[str, Any] = json.loads(json.dumps(whole | same))  # as it is read back
+    spec, method = experiment.spec, experiment.methods[search.method]
+    whole = {
+        "experiment": spec.name,
+        "runs": spec.runs,
+        "labels": spec.labels,
+        "validation": spec.validation,
+        "k": spec.k,
+        "data": {name: task.digest for name, task in experiment.tasks.items()},
+        "settings": {name: asdict(method.settings[name]) for name in experiment.tasks},
+        **{key: value for key, value in asdict(search).items() if key != "trials"},
+    }
+    parsed: dict[str, Any] = json.loads(json.dumps(whole))  # as it is read back
     return parsed
 
 
@@ -120,14 +135,15 @@ def _distribution(space: Any) -> optuna.distributions.BaseDistribution:
     return FloatDistribution(low, high, log=bool(log), step=step)
 
 
-def _try(run: Run, search: Search, values: Mapping[str, Any], device: str) -> Line:
+def _try(experiment: Experiment, search: Search, values: Mapping[str, Any], device: str) -> Line:
     """Train with some values on all datasets and label counts, and score the validation nodes."""
     start = time.perf_counter()
     cells = {}
-    for name, task in run.tasks.items():
-        settings = vary(run.methods[search.method].settings[name], values)
-        for per_class in run.spec.labels:
-            cells[f"{name} {per_class}"] = _score(run, task, settings, per_class, device)
+    for name, task in experiment.tasks.items():
+        settings = vary(experiment.methods[search.method].settings[name], values)
+        for per_class in experiment.spec.labels:
+            split = experiment.split(name, per_class, search.seed)
+            cells[f"{name} {per_class}"] = _score(task, settings, split, experiment.spec.runs, device)
     return {
         "objective": statistics.mean(cells.values()),
         "cells": cells,
@@ -135,9 +151,7 @@ def _try(run: Run, search: Search, values: Mapping[str, Any], device: str) -> Li
     }
 
 
-def _score(run: Run, task: Task, settings: Settings, per_class: int, device: str) -> float:
-    """Return the mean validation accuracy of the runs of one cell."""
-    seeds = list(range(run.spec.runs))
-    splits = [run.split(Job(task.name, "", per_class, seed)) for seed in seeds]
-    results = train(task, settings, splits, seeds, device)
+def _score(task: Task, settings: Settings, split: Split, runs: int, device: str) -> float:
+    """Return the mean validation accuracy of runs that differ in their first weights."""
+    results = train(task, settings, [split] * runs, range(runs), device)
     return statistics.mean(result.history[result.best_epoch].validation_accuracy for result in results)

@@ -6,11 +6,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib import resources
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from dahgnn.baselines import GAT, GCN, HGNN
-from dahgnn.checks import bad_value, check_choice, check_count, suggest
+from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_seed, suggest
 from dahgnn.config import PRESETS, TrainingConfig
 from dahgnn.datasets import TITLES
 from dahgnn.model import DAHGNN
@@ -36,6 +39,8 @@ class DatasetSpec:
         Of its images.
     per_class : int or None
         Images drawn of each class; None takes all.
+    sample : int
+        Seed of the draw.
     features : {"pixels", "cnn"}
         Grey values, or those of the 13-layer CNN, which are of the test images.
     """
@@ -43,6 +48,7 @@ class DatasetSpec:
     name: str
     part: str = "train"
     per_class: int | None = None
+    sample: int = 0
     features: str = "pixels"
 
     def __post_init__(self) -> None:
@@ -52,6 +58,7 @@ class DatasetSpec:
         check_choice("features", self.features, FEATURES, owner)
         if self.per_class is not None:
             check_count("per_class", self.per_class, owner)
+        check_seed(self.sample, owner)
         if self.features == "cnn" and self.part != "test":
             raise bad_value("part", owner, "'test' where the features are those of the CNN", repr(self.part))
 
@@ -68,11 +75,6 @@ class Settings:
     kind: str
     model: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_choice("kind", self.kind, (*NETWORKS, *CLASSICAL), "a method")
-        if self.kind in CLASSICAL and (self.model or self.training):
-            raise ValueError(f"{self.kind} has no settings of a network. Remove 'model' and 'training'.")
 
     @property
     def is_network(self) -> bool:
@@ -167,7 +169,7 @@ class Spec:
     search: Search | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the report needs, see `tables.read_spec`."""
+        """Return what the report needs, see `summary.read_spec`."""
         whole = asdict(self)
         whole["datasets"] = [asdict(each) | {"title": each.title} for each in self.datasets]
         return whole
@@ -207,32 +209,53 @@ def parse_spec(table: _Table) -> Spec:
     """Make a spec from a table such as that of a TOML file."""
     known = {each.name for each in fields(Spec)} - {"datasets", "methods"} | {"dataset", "method"}
     _check_keys(table, known, "A spec", required=("name", "runs", "labels", "dataset", "method"))
+    _check_values(table)
     datasets = tuple(_dataset(name, entry) for name, entry in table["dataset"].items())
     methods = tuple(_method(name, entry, datasets) for name, entry in table["method"].items())
-    labels = table["labels"]
-    if not isinstance(labels, list) or not labels or len(set(labels)) < len(labels):
-        raise bad_value("labels", "a spec", "a list of different counts", repr(labels))
-    for name, value in (("runs", table["runs"]), *(("labels", each) for each in labels)):
-        check_count(name, value, "a spec")
     names = [method.name for method in methods]
-    comparisons = tuple(_pair(pair, names) for pair in table.get("comparisons", []))
-    figure = tuple(table.get("figure", []))
-    for name in figure:
-        check_choice("figure", name, names, "a spec")
     return Spec(
         name=table["name"],
         title=table.get("title", table["name"]),
         runs=table["runs"],
-        labels=tuple(labels),
+        labels=tuple(table["labels"]),
         validation=table.get("validation", 100),
         k=table.get("k", 10),
         datasets=datasets,
         methods=methods,
         published=_published(table.get("published", {}), datasets, names),
-        comparisons=comparisons,
-        figure=figure,
+        comparisons=tuple(_pair(pair, names) for pair in table.get("comparisons", [])),
+        figure=_figure(table, datasets, methods),
         search=_search(table["search"], methods) if "search" in table else None,
     )
+
+
+def _check_values(table: _Table) -> None:
+    for name in ("name", "title"):
+        if not isinstance(table.get(name, ""), str):
+            raise bad_type(name, "a spec", "a text", repr(table[name]))
+    for name in ("dataset", "method"):
+        if not isinstance(table[name], Mapping) or not table[name]:
+            raise bad_value(name, "a spec", f"tables such as [{name}.…]", repr(table[name]))
+    labels = table["labels"]
+    if not isinstance(labels, list) or not labels or len(set(map(str, labels))) < len(labels):
+        raise bad_value("labels", "a spec", "a list of different counts", repr(labels))
+    counts = [("labels", each) for each in labels]
+    for name, value in (*counts, *((name, table.get(name, 1)) for name in ("runs", "validation", "k"))):
+        check_count(name, value, "a spec")
+
+
+def _figure(table: _Table, datasets: Sequence[DatasetSpec], methods: Sequence[MethodSpec]) -> tuple[str, ...]:
+    """Read the methods of a figure, which shows one run of networks on one dataset."""
+    names = table.get("figure", [])
+    for name in names:
+        check_choice("figure", name, _networks(methods), "a spec")
+    if names and (len(datasets), len(table["labels"]), table["runs"]) != (1, 1, 1):
+        raise ValueError("A spec with a figure must have one dataset, one label count and one run.")
+    return tuple(names)
+
+
+def _networks(methods: Sequence[MethodSpec]) -> list[str]:
+    return [method.name for method in methods if method.kind in NETWORKS]
 
 
 def _check_keys(table: object, known: set[str], owner: str, required: Sequence[str] = ()) -> None:
@@ -281,7 +304,9 @@ def _settings(entry: _Table, other: _Table, owner: str) -> Settings:
     kind = entry["kind"]
     check_choice("kind", kind, (*NETWORKS, *CLASSICAL), owner)
     if kind in CLASSICAL:
-        return Settings(kind=kind, model=entry.get("model", {}), training=entry.get("training", {}))
+        if _SETTINGS & (entry.keys() | other.keys()):
+            raise ValueError(f"{owner} is {kind}, which has no 'preset', 'model' or 'training'. Remove them.")
+        return Settings(kind=kind)
     preset = other.get("preset", entry.get("preset"))
     model: dict[str, Any] = {}
     training: dict[str, Any] = {}
@@ -292,25 +317,30 @@ def _settings(entry: _Table, other: _Table, owner: str) -> Settings:
         model, training = asdict(PRESETS[preset].model), asdict(PRESETS[preset].training)
     model |= {**entry.get("model", {}), **other.get("model", {})}
     training |= {**entry.get("training", {}), **other.get("training", {})}
+    _check_keys(model, _parameters(kind), f"'model' of {owner[0].lower()}{owner[1:]}")
     # Made once to try them; the line then has every setting, also those that nobody named.
-    network = NETWORKS[kind](2, 2, **model)
+    network = NETWORKS[kind](2, 2, **model, generator=torch.Generator())
     whole = {key: value for key, value in network.settings.items() if key not in ("in_features", "n_classes")}
     return Settings(kind=kind, model=whole, training=asdict(TrainingConfig.from_mapping(training)))
+
+
+def _parameters(kind: str) -> set[str]:
+    return set(signature(NETWORKS[kind]).parameters) - {"in_features", "n_classes", "generator"}
 
 
 def _search(entry: Any, methods: Sequence[MethodSpec]) -> Search:
     owner = "'search'"
     _check_keys(entry, {each.name for each in fields(Search)}, owner, required=("method", "trials", "space"))
-    networks = [method.name for method in methods if method.kind in NETWORKS]
-    check_choice("method", entry["method"], networks, owner)
+    check_choice("method", entry["method"], _networks(methods), owner)
     check_count("trials", entry["trials"], owner)
+    method = next(method for method in methods if method.name == entry["method"])
+    known = {f"training.{each.name}" for each in fields(TrainingConfig)}
+    known |= {f"model.{name}" for name in _parameters(method.kind)}
+    _check_keys(entry["space"], known, "'search.space'")
     for name, values in entry["space"].items():
-        if not name.startswith(("model.", "training.")):
-            raise ValueError(f"{owner} must vary 'model.…' or 'training.…'. Got '{name}'.")
         if isinstance(values, Mapping):
-            _check_keys(
-                values, {"low", "high", "log", "step"}, f"{owner} for '{name}'", required=("low", "high")
-            )
+            allowed = {"low", "high", "log", "step"}
+            _check_keys(values, allowed, f"{owner} for '{name}'", required=("low", "high"))
         elif not isinstance(values, list) or not values:
             raise ValueError(f"{owner} for '{name}' must be a list or a table. Got {values!r}.")
     return Search(**entry)
@@ -341,6 +371,10 @@ def _published(
     result: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
     for dataset, rows in table.items():
         _check_keys(rows, set(names), f"'published.{dataset}'")
+        for method, row in rows.items():
+            if not isinstance(row, Mapping) or not all(str(count).isdigit() for count in row):
+                owner = f"'published.{dataset}.{method}'"
+                raise ValueError(f"{owner} must have label counts as keys. Got {row!r}.")
         result[dataset] = {
             method: {count: _numbers(pair, f"published.{dataset}.{method}") for count, pair in row.items()}
             for method, row in rows.items()
