@@ -128,10 +128,16 @@ def test_state_names_hardware_and_the_time_between(lines):
     lines[0]["finished"] = "2026-01-01T05:00:00+09:00"
     lines[1]["device"] = {"type": "cuda", "name": "NVIDIA H200"}
     lines[1]["versions"] = {"dahgnn": "0.2.0"}
+    lines[2]["device"] = {"type": "cuda", "name": "NVIDIA H200", "processes": 8}
+    lines[3]["cnn"] = {"digest": "12", "test_accuracy": 0.9451}
     summary = summarise(lines, make_spec())
     assert summary.first == "2026-01-01T05:00:00+09:00"
     assert summary.last == "2026-01-03T00:00:00+00:00"
-    assert summary.devices == {"CPU x86_64, 2 threads": 5, "NVIDIA H200": 1}
+    devices = {"CPU x86_64, 2 threads": 4, "NVIDIA H200": 1, "NVIDIA H200, 8 processes": 1}
+    assert summary.devices == devices
+    assert "The CNN behind the features of MNIST is right for 94.51 % of the test images." in markdown(
+        summary
+    )
     assert summary.versions == {"dahgnn": "0.1.0 and 0.2.0"}
     assert "6 of 6 runs." in markdown(summary)
 

@@ -23,6 +23,12 @@ from dahgnn.checks import as_indices, check_choice
 # What the datasets are called in prose and tables, by the names that commands and run lines use.
 TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10", "svhn": "SVHN"}
 PARTS = ("train", "test")
+# What the classes are called, where they are more than digits.
+CLASSES = {
+    "cifar10": (
+        "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+    ),
+}  # fmt: skip
 
 _MNIST_FILES = {
     "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),

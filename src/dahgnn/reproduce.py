@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 
 from dahgnn.checks import check_choice, check_device
-from dahgnn.datasets import load_images
+from dahgnn.datasets import CLASSES, load_images
 from dahgnn.downloads import Progress as Received
 from dahgnn.downloads import fetch
 from dahgnn.experiments import Progress, Task, draw_nodes, figure_results, load_task, run_experiment
@@ -125,7 +125,10 @@ def _draw(
     images = images if nodes is None else images.subset(nodes)
     with replacing(folder / "runs.jsonl") as temporary:
         temporary.write_text("".join(json.dumps(line) + "\n" for _, _, line in results))
-    draw_pair(folder / "figure.png", panels, labels)
-    draw_pair(folder / "figure.pdf", panels, labels)
-    interactive_embedding(folder / "figure.html", panels, labels, images.pixels, title=spec.title)
+    classes = CLASSES.get(dataset.name)
+    for ending in ("png", "pdf"):
+        draw_pair(folder / f"figure.{ending}", panels, labels, classes=classes)
+    interactive_embedding(
+        folder / "figure.html", panels, labels, images.pixels, classes=classes, title=spec.title
+    )
     return [folder / name for name in ("figure.png", "figure.pdf", "figure.html", "runs.jsonl")]

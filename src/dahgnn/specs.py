@@ -15,7 +15,7 @@ import torch
 from dahgnn.baselines import GAT, GCN, HGNN
 from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_seed, suggest
 from dahgnn.config import PRESETS, TrainingConfig
-from dahgnn.datasets import TITLES
+from dahgnn.datasets import CLASSES, TITLES
 from dahgnn.model import DAHGNN
 
 NETWORKS: Mapping[str, type[DAHGNN | HGNN | GCN | GAT]] = {
@@ -171,7 +171,10 @@ class Spec:
     def as_json(self) -> dict[str, Any]:
         """Return what the report needs, see `summary.read_spec`."""
         whole = asdict(self)
-        whole["datasets"] = [asdict(each) | {"title": each.title} for each in self.datasets]
+        whole["datasets"] = [
+            asdict(each) | {"title": each.title, "classes": CLASSES.get(each.name, ())}
+            for each in self.datasets
+        ]
         return whole
 
 

@@ -136,7 +136,8 @@ class Summary:
     """All that the report says, from run lines and their specification.
 
     ``datasets`` maps the names of those with lines to their titles, ``absent`` holds the titles of the rest,
-    ``labels`` the columns of each dataset; ``devices`` counts lines, ``versions`` are those of packages.
+    ``labels`` the columns of each dataset; ``devices`` counts lines, ``versions`` are those of packages,
+    ``cnn`` holds the test accuracies of the CNNs whose features were used, by title.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Summary:
     expected: int
     devices: dict[str, int]
     versions: dict[str, str]
+    cnn: dict[str, float]
     first: str
     last: str
 
@@ -310,6 +312,7 @@ def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
         expected=len(titles) * len(methods) * len(spec["labels"]) * spec["runs"],
         devices=dict(sorted(Counter(_device(line["device"]) for line in known).items())),
         versions=_versions(known),
+        cnn={titles[line["dataset"]]: float(line["cnn"]["test_accuracy"]) for line in known if "cnn" in line},
         first=finished[0],
         last=finished[-1],
     )
@@ -393,11 +396,13 @@ def _moment(finished: str) -> float:
 
 
 def _device(device: Mapping[str, Any]) -> str:
-    if "name" in device:
-        return str(device["name"])
+    """Name a device, and how many processes shared it."""
     words = [str(device.get("type", "unknown")).upper(), str(device.get("machine", ""))]
-    threads = device.get("threads")
-    return " ".join(word for word in words if word) + (f", {threads} threads" if threads else "")
+    name = str(device.get("name", " ".join(word for word in words if word)))
+    for part in ("threads", "processes"):
+        if part in device:
+            name += f", {device[part]} {part}"
+    return name
 
 
 def _versions(lines: Sequence[Line]) -> dict[str, str]:

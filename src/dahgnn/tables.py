@@ -216,9 +216,13 @@ def state(summary: Summary) -> str:
     """Say how much of the experiment is there, and where it ran."""
     absent = f" No runs yet: {', '.join(summary.absent)}." if summary.absent else ""
     versions = ", ".join(f"{name} {version}" for name, version in summary.versions.items())
+    cnn = "".join(
+        f" The CNN behind the features of {title} is right for {100 * accuracy:.2f} % of the test images."
+        for title, accuracy in summary.cnn.items()
+    )
     return (
-        f"{summary.n_lines:,} of {summary.expected:,} runs.{absent} Finished between {summary.first} and "
-        f"{summary.last} on {hardware(summary)}, with {versions}."
+        f"{summary.n_lines:,} of {summary.expected:,} runs.{absent}{cnn} Finished between {summary.first} "
+        f"and {summary.last} on {hardware(summary)}, with {versions}."
     )
 
 
