@@ -13,8 +13,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from dahgnn.checks import check_device
 from dahgnn.cnn import CNN13, CNNConfig, accuracy_on, channel_statistics, recalibrate
-from dahgnn.cnn_training import CNNEpoch, check_device, estimate_seconds, images_digest, rate_at, train_cnn
+from dahgnn.cnn_training import CNNEpoch, estimate_seconds, images_digest, rate_at, train_cnn
 from dahgnn.datasets import Images
 from dahgnn.tensor_files import read_tensors, tensors_digest, write_tensors
 

@@ -1,9 +1,15 @@
 """From a spec to its report, through the command line."""
 
+from dataclasses import replace
+
 import pytest
 from small_experiment import write_mnist
+from test_cnn_training import SMALL
+from test_datasets import write_cifar10
 
 from dahgnn import cli
+from dahgnn.experiments import load_task
+from dahgnn.specs import DatasetSpec
 
 SPEC = """
 name = "mine"
@@ -122,3 +128,22 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path, monkeypatch, capsys, argument
     assert cli.main(arguments) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_features_are_trained_once_and_used(tmp_path, monkeypatch, capsys):
+    write_cifar10(tmp_path, records=8)
+    monkeypatch.setattr(cli, "CONFIGS", {"cifar10": replace(SMALL, width=0.0625)})
+    command = ["features", "cifar10", "--data", str(tmp_path), "--epochs", "1", "--offline"]
+    assert cli.main(command) == 0
+    shown = capsys.readouterr()
+    assert "Train the CNN on 40 images" in shown.err
+    assert "epoch 1 of 1" in shown.err or "✓" in shown.err
+    path = tmp_path / "features" / "cifar10.safetensors"
+    assert f"% of the test images correctly. Features: {path}" in shown.out
+    before = path.read_bytes()
+    assert cli.main(command) == 0
+    assert path.read_bytes() == before
+    task = load_task(DatasetSpec(name="cifar10", part="test", features="cnn"), 3, tmp_path)
+    assert task.features.shape == (8, 128)
+    percent = 100 * task.cnn["test_accuracy"]
+    assert f"classifies {percent:.2f} %" in shown.out
