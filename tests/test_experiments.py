@@ -288,3 +288,46 @@ def test_a_gpu_gives_the_same_accuracies(tmp_path, task):
 def test_processes_that_share_a_device_say_so(tmp_path, task):
     run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["laplace"], jobs=2)
     assert {line["device"]["processes"] for line in read(tmp_path)} == {2}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"k": 4}, "another setting"),
+        ({"validation": 6}, "the split"),
+        ({"runs": 1}, "no such run"),
+        ({"labels": [3]}, "no such run"),
+        (
+            {"method": {**TABLE["method"], "hgnn": {**TABLE["method"]["hgnn"], "model": {"hidden": 9}}}},
+            "'hidden' was 8, is 9",
+        ),
+    ],
+)
+def test_lines_of_a_dataset_that_is_not_run_are_checked_too(tmp_path, change, words):
+    both = {"dataset": {"mnist": {}, "svhn": {}}}
+    tasks = {name: replace(small_task(classes=10), name=name) for name in ("mnist", "svhn")}
+    run_experiment(small_spec(**both), tmp_path, {"mnist": tasks["mnist"]}, methods=["hgnn"], jobs=1)
+    run_experiment(small_spec(**both), tmp_path, {"svhn": tasks["svhn"]}, methods=["laplace"], jobs=1)
+    before = (tmp_path / "runs.jsonl").read_bytes()
+    with pytest.raises(ValueError, match=words):
+        run_experiment(
+            small_spec(**both, **change), tmp_path, {"svhn": tasks["svhn"]}, methods=["laplace"], jobs=1
+        )
+    assert (tmp_path / "runs.jsonl").read_bytes() == before
+
+
+def test_a_file_of_somebody_else_is_left_as_it_is(tmp_path, task):
+    file = tmp_path / "runs.jsonl"
+    file.write_text('{"a": 1}\n{"b": 2}')
+    with pytest.raises(ValueError, match="Line 1"):
+        run_experiment(small_spec(), tmp_path, {"mnist": task}, jobs=1)
+    assert file.read_text() == '{"a": 1}\n{"b": 2}'
+
+
+def test_a_last_line_that_lacks_only_its_end_counts(tmp_path, task):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, jobs=1)
+    file = tmp_path / "runs.jsonl"
+    before = file.read_bytes()
+    file.write_bytes(before.rstrip(b"\n"))
+    assert run_experiment(small_spec(), tmp_path, {"mnist": task}, jobs=1) == 0
+    assert file.read_bytes() == before

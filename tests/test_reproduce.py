@@ -9,6 +9,7 @@ from test_datasets import write_cifar10
 
 from dahgnn import cli
 from dahgnn.experiments import load_task
+from dahgnn.features import load_features, read_header
 from dahgnn.specs import DatasetSpec
 
 SPEC = """
@@ -105,7 +106,8 @@ def test_a_figure_is_drawn(tmp_path, data):
         "figure.png",
         "figure.pdf",
         "figure.html",
-        "runs.jsonl",
+        "figure.jsonl",
+        ".lock",
     }
 
 
@@ -119,6 +121,8 @@ def test_a_figure_is_drawn(tmp_path, data):
         (["reproduce", "table2", "--dataset", "svhn", "--offline"], "dahgnn features svhn"),
         (["reproduce", "table2", "--device", "warp"], "'device' parameter of reproduce"),
         (["reproduce", "table2", "--device", "cuda:99"], "'device' parameter of reproduce"),
+        (["reproduce", "table2", "--device", "meta"], "'device' parameter of reproduce"),
+        (["reproduce", "table2", "--jobs", "0"], "'jobs' parameter of reproduce must be at least 1"),
         (["report", "nowhere"], "spec.json"),
     ],
 )
@@ -143,7 +147,28 @@ def test_features_are_trained_once_and_used(tmp_path, monkeypatch, capsys):
     before = path.read_bytes()
     assert cli.main(command) == 0
     assert path.read_bytes() == before
-    task = load_task(DatasetSpec(name="cifar10", part="test", features="cnn"), 3, tmp_path)
-    assert task.features.shape == (8, 128)
-    percent = 100 * task.cnn["test_accuracy"]
+    assert load_features(path, "cifar10").features.shape == (8, 128)
+    percent = 100 * read_header(path, "cifar10").cnn_test_accuracy
     assert f"classifies {percent:.2f} %" in shown.out
+    # Eight images are not of all ten classes.
+    with pytest.raises(ValueError, match="CIFAR-10 must have images of all 10 classes"):
+        load_task(DatasetSpec(name="cifar10", part="test", features="cnn"), 3, tmp_path)
+
+
+def test_a_figure_leaves_run_lines_alone(tmp_path, data):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "runs.jsonl").write_text("somebody's\n")
+    (tmp_path / "picture.toml").write_text(FIGURE)
+    assert (
+        cli.main(["reproduce", str(tmp_path / "picture.toml"), "--data", str(data), "--out", str(out)]) == 0
+    )
+    assert (out / "runs.jsonl").read_text() == "somebody's\n"
+
+
+def test_titles_are_shown_as_they_are(tmp_path, data, capsys):
+    (tmp_path / "odd.toml").write_text(SPEC.replace("runs = 2", 'runs = 2\ntitle = "[/bold] x"'))
+    out = tmp_path / "out"
+    command = ["reproduce", str(tmp_path / "odd.toml"), "--data", str(data), "--out", str(out), "--jobs", "1"]
+    assert cli.main(command) == 0
+    assert "[/bold] x" in capsys.readouterr().err

@@ -163,3 +163,40 @@ def test_a_method_without_a_printed_row_is_held_against_the_best_of_ours(lines):
     summary = summarise([make_line("new")], spec)
     assert {entry.method: entry.against for entry in summary.agreements}["new"] == "strong"
     assert {entry.method: entry.against for entry in summary.agreements}["weak"] == "weak"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seconds": -1.0},
+        {"seconds": 10**400},
+        {"labels": -3},
+        {"epochs": "many"},
+        {"confusion": 5},
+        {"confusion": [[1, 2], [3]]},
+        {"confusion": [[1, 10**30], [0, 1]]},
+        {"history": "long"},
+        {"history": {"epoch": [0, 1], "train_loss": [1.0]}},
+        {"history": {"epoch": ["a"]}},
+        {"cnn": "good"},
+        {"cnn": {"test_accuracy": "high"}},
+    ],
+    ids=str,
+)
+def test_a_damaged_field_is_named_with_its_line(tmp_path, change):
+    file = tmp_path / "runs.jsonl"
+    file.write_text(
+        "".join(
+            json.dumps(line) + "\n"
+            for line in (make_line("ours", 0, 0.9), make_line("ours", 1, 0.9, **change))
+        )
+    )
+    with pytest.raises(ValueError, match=r"Line 2 of .* must be a run line with"):
+        read_lines(file)
+
+
+def test_a_nest_without_bottom_is_no_line(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text("[" * 100_000 + "\n\n")
+    with pytest.raises(ValueError, match="Line 1"):
+        read_lines(file)

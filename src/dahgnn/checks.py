@@ -215,7 +215,10 @@ def as_labels(labels: object, owner: str, *, n_nodes: int | None = None) -> Tens
 def check_device(device: torch.device | str, owner: str) -> torch.device:
     """Return the device with its number, or say that there is none."""
     try:
-        return torch.empty(0, device=device).device
+        where = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise bad_value("device", owner, "one that torch has here", f"'{device}' ({reason})") from error
+    if where.type == "meta":  # has shapes alone
+        raise bad_value("device", owner, "one that computes", "'meta'")
+    return where

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="dahgnn: %(message)s")
     try:
         options.command(options)
-        sys.stdout.flush()
+        print(end="", flush=True)  # nothing, where there is no output
     except BrokenPipeError:
         # The reader has seen enough. What is still buffered must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -224,9 +224,9 @@ class _Display:
         bar = [BarColumn(bar_width=20)] if console.width >= 110 else []
         self.progress: Progress = Progress(
             SpinnerColumn(finished_text="✓"),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             *bar,
-            TextColumn("{task.fields[state]}"),
+            TextColumn("{task.fields[state]}", markup=False),
             console=console,
         )
 

@@ -23,6 +23,7 @@ from dahgnn.checks import as_indices, check_choice
 # What the datasets are called in prose and tables, by the names that commands and run lines use.
 TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10", "svhn": "SVHN"}
 PARTS = ("train", "test")
+N_CLASSES = 10
 # What the classes are called, where they are more than digits.
 CLASSES = {
     "cifar10": (

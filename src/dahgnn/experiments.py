@@ -13,9 +13,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from dahgnn.classical import label_spreading, laplace_learning, logistic_regression
 from dahgnn.config import TrainingConfig
-from dahgnn.datasets import load_images
+from dahgnn.datasets import N_CLASSES, load_images
 from dahgnn.features import features_path, load_features, read_header
 from dahgnn.files import replacing
 from dahgnn.hypergraph import Hypergraph
@@ -89,6 +90,11 @@ def load_task(spec: DatasetSpec, k: int, data: Path, device: str = "cpu") -> Tas
         cnn = {"digest": header.cnn_digest, "test_accuracy": header.cnn_test_accuracy}
     else:
         whole, cnn = load_images(spec.name, data, spec.part).as_features(), {}
+    if whole.labels.unique().tolist() != list(range(N_CLASSES)):
+        raise ValueError(
+            f"{spec.title} must have images of all {N_CLASSES} classes. Got those of classes "
+            f"{', '.join(map(str, whole.labels.unique().tolist()))}."
+        )
     nodes = draw_nodes(whole.labels, spec)
     whole = whole if nodes is None else whole.subset(nodes)
     neighbours = knn(whole.features.to(device), k).indices.cpu()
@@ -197,16 +203,34 @@ class Experiment:
         places = {(job.dataset, job.method, len(self.split_of(job).train), job.run): job for job in jobs}
         for line in lines:
             if line["dataset"] not in self.tasks:
+                self._check_elsewhere(line, file)
                 continue
             job = places.pop((line["dataset"], line["method"], line["labels"], line["run"]), None)
             if job is None or line["key"] != self.key(job):
                 why = "the spec has no such run" if job is None else _difference(line, self.identity(job))
-                raise ValueError(
-                    f"{file} holds run {line['run']} of '{line['method']}' on {line['dataset']} with "
-                    f"{line['labels']} labels, which is not of this spec and these data ({why}). Choose "
-                    "another folder, or remove the file."
-                )
+                raise _foreign(line, file, why)
         return list(places.values())
+
+    def _check_elsewhere(self, line: Line, file: Path) -> None:
+        """Refuse a line of a dataset that is not loaded, as far as the spec alone can tell."""
+        names = [dataset.name for dataset in self.spec.datasets]
+        if line["dataset"] not in names or line["method"] not in self.methods:
+            raise _foreign(line, file, "the spec has no such run")
+        known = self.methods[line["method"]].settings[line["dataset"]]
+        settings = asdict(known) | {"k": self.spec.k}
+        if line["run"] not in range(self.spec.runs) or line["labels"] not in self.spec.label_counts:
+            raise _foreign(line, file, "the spec has no such run")
+        if line.get("settings") != settings:
+            raise _foreign(line, file, _difference(line, {"settings": settings}))
+        if line["split"].get("validation") != N_CLASSES * self.spec.validation:
+            raise _foreign(line, file, "the split")
+
+
+def _foreign(line: Line, file: Path, why: str) -> ValueError:
+    return ValueError(
+        f"{file} holds run {line['run']} of '{line['method']}' on {line['dataset']} with {line['labels']} "
+        f"labels, which is not of this spec and these data ({why}). Choose another folder or remove the file."
+    )
 
 
 def append_lines(file: Path, lines: Iterable[Line]) -> None:
@@ -226,24 +250,32 @@ def append_lines(file: Path, lines: Iterable[Line]) -> None:
 
 
 def mend(file: Path) -> None:
-    """Cut off a last line that a kill left unfinished."""
+    """Complete a last line without its end, or cut it off if a kill left it unfinished."""
     content = file.read_bytes()
     whole = content.rfind(b"\n") + 1
-    if whole < len(content):
+    if whole == len(content):
+        return
+    try:
+        json.loads(content[whole:])
+    except ValueError:
         logger.warning("The last line of %s was cut, and is run again.", file)
         with file.open("r+b") as again:
             again.truncate(whole)
+    else:
+        with file.open("ab") as again:
+            again.write(b"\n")
 
 
 def _difference(line: Line, identity: Mapping[str, Any]) -> str:
     """Name the first thing in which a line differs."""
-    split, settings = line["split"]["digest"], line.get("settings", {})
-    if line.get("data") != identity["data"]:
+    if "data" in identity and line.get("data") != identity["data"]:
         return "the data"
-    if split != identity["split"]:
+    if "split" in identity and line["split"]["digest"] != identity["split"]:
         return "the split"
+    settings = line.get("settings")
     for part in ("model", "training"):
-        old, new = settings.get(part, {}), identity["settings"][part]
+        old = settings.get(part) if isinstance(settings, dict) else None
+        old, new = old if isinstance(old, dict) else {}, identity["settings"][part]
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
                 return f"'{name}' was {old.get(name)}, is {new.get(name)}"
@@ -330,8 +362,11 @@ def read_done(file: Path, name: str) -> list[Line]:
     """Read the lines of an experiment, after a kill also those before the one that was cut."""
     if not file.exists():
         return []
+    if not file.is_file():
+        raise FileExistsError(f"{file} must be a file of run lines. Got a folder or device.")
+    lines = read_lines(file, name)  # before anything is changed in what may be somebody else's
     mend(file)
-    return read_lines(file, name)
+    return lines
 
 
 def _describe(experiment: Experiment, line: Line) -> str:
@@ -357,11 +392,18 @@ def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | 
         return
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes="1M")
     tasks = experiment.tasks
-    for lines in parallel(
-        delayed(_fit_elsewhere)(experiment.spec, tasks[group[0].dataset], group, device) for group in alone
-    ):
-        # Processes that share a device slow each other down: whoever reads the seconds must know.
-        yield [line | {"device": line["device"] | {"processes": jobs}} for line in lines]
+    try:
+        for lines in parallel(
+            delayed(_fit_elsewhere)(experiment.spec, tasks[group[0].dataset], group, device)
+            for group in alone
+        ):
+            # Processes that share a device slow each other down: whoever reads the seconds must know.
+            yield [line | {"device": line["device"] | {"processes": jobs}} for line in lines]
+    except PicklingError as error:
+        raise OSError(
+            "The data could not be shared with other processes: is there room for temporary files? Set "
+            "JOBLIB_TEMP_FOLDER to another folder, or use one process ('--jobs 1')."
+        ) from error
 
 
 def group_jobs(

@@ -237,6 +237,11 @@ def _read_features(path: str | os.PathLike[str], name: str) -> tuple[FeaturesHea
         header = FeaturesHeader(**content)
     except TypeError as error:
         raise ValueError(f"The header of the file {path} is incomplete ({error}). {remedy}") from error
+    accuracy = header.cnn_test_accuracy
+    if not isinstance(accuracy, float) or not 0 <= accuracy <= 1:
+        raise ValueError(f"The header of the file {path} must have an accuracy. Got {accuracy!r}. {remedy}")
+    if header.part != "test":
+        raise ValueError(f"The file {path} must hold features of test images. Got '{header.part}'. {remedy}")
     if header.dataset != name:
         raise ValueError(f"The file {path} must hold features of '{name}'. Got '{header.dataset}'. {remedy}")
     _check_content(path, header, tensors, remedy)

@@ -10,11 +10,11 @@ from typing import Protocol
 
 import torch
 
-from dahgnn.checks import check_choice, check_device
+from dahgnn.checks import check_choice, check_count, check_device
 from dahgnn.datasets import CLASSES, load_images
 from dahgnn.downloads import Progress as Received
 from dahgnn.downloads import fetch
-from dahgnn.experiments import Progress, Task, draw_nodes, figure_results, load_task, run_experiment
+from dahgnn.experiments import Progress, Task, alone_in, draw_nodes, figure_results, load_task, run_experiment
 from dahgnn.figure import Panel, draw_pair, interactive_embedding
 from dahgnn.files import replacing
 from dahgnn.page import write_report
@@ -74,6 +74,8 @@ def reproduce(
     list of Path
         What was written.
     """
+    if jobs is not None:
+        check_count("jobs", jobs, "reproduce")
     where = check_device(device, "reproduce")
     device = "cpu" if where.type == "cpu" else str(where)
     chosen = _choose(spec, datasets, methods)
@@ -88,7 +90,8 @@ def reproduce(
             run_search(spec, folder, tasks, device=device, progress=progress)
         return [folder / "trials.jsonl"]
     if spec.figure:
-        return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
+        with alone_in(folder):
+            return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
     with observer.count(spec.title) as progress:
         run_experiment(spec, folder, tasks, methods=methods, device=device, jobs=jobs, progress=progress)
     with observer.stage("Write the report"):
@@ -109,7 +112,6 @@ def _draw(
     spec: Spec, dataset: DatasetSpec, task: Task, folder: Path, data: Path, observer: Observer, device: str
 ) -> list[Path]:
     """Train the methods of a figure, lay their embeddings out and draw them side by side."""
-    folder.mkdir(parents=True, exist_ok=True)  # fails now rather than after the training
     with observer.stage("Train " + " and ".join(spec.figure)):
         split, results = figure_results(spec, task, device)
     panels = []
@@ -123,7 +125,7 @@ def _draw(
     images = load_images(dataset.name, data, dataset.part)
     nodes = draw_nodes(images.labels, dataset)
     images = images if nodes is None else images.subset(nodes)
-    with replacing(folder / "runs.jsonl") as temporary:
+    with replacing(folder / "figure.jsonl") as temporary:
         temporary.write_text("".join(json.dumps(line) + "\n" for _, _, line in results))
     classes = CLASSES.get(dataset.name)
     for ending in ("png", "pdf"):
@@ -131,4 +133,4 @@ def _draw(
     interactive_embedding(
         folder / "figure.html", panels, labels, images.pixels, classes=classes, title=spec.title
     )
-    return [folder / name for name in ("figure.png", "figure.pdf", "figure.html", "runs.jsonl")]
+    return [folder / name for name in ("figure.png", "figure.pdf", "figure.html", "figure.jsonl")]

@@ -95,11 +95,19 @@ def _identity(experiment: Experiment, search: Search) -> dict[str, Any]:
 def _read(file: Path, identity: Mapping[str, Any]) -> list[Line]:
     if not file.exists():
         return []
-    mend(file)
-    lines: list[Line] = [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
-    for number, line in enumerate(lines, 1):
-        if line.get("search") != identity:
+    lines: list[Line] = []
+    chunks = file.read_bytes().split(b"\n")
+    for number, chunk in enumerate(chunks, 1):
+        try:
+            line = json.loads(chunk)
+        except ValueError:
+            line = None
+        last = number == len(chunks)  # empty, or cut by a kill
+        if isinstance(line, dict) and line.get("search") == identity:
+            lines.append(line)
+        elif not last:
             raise ValueError(f"Line {number} of {file} is of another search. Choose another folder.")
+    mend(file)
     return lines
 
 

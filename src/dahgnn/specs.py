@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -13,9 +14,18 @@ from typing import Any
 import torch
 
 from dahgnn.baselines import GAT, GCN, HGNN
-from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_seed, suggest
+from dahgnn.checks import (
+    bad_type,
+    bad_value,
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+    check_seed,
+    suggest,
+)
 from dahgnn.config import PRESETS, TrainingConfig
-from dahgnn.datasets import CLASSES, TITLES
+from dahgnn.datasets import CLASSES, N_CLASSES, TITLES
 from dahgnn.model import DAHGNN
 
 NETWORKS: Mapping[str, type[DAHGNN | HGNN | GCN | GAT]] = {
@@ -25,6 +35,9 @@ CLASSICAL = ("LabelSpreading", "LogisticRegression", "LaplaceLearning")
 FEATURES = ("pixels", "cnn")
 
 _Table = Mapping[str, Any]
+
+# Of any count in a spec; a slip of the finger should not fill the memory with jobs.
+_MOST = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +72,8 @@ class DatasetSpec:
         if self.per_class is not None:
             check_count("per_class", self.per_class, owner)
         check_seed(self.sample, owner)
+        if self.features == "cnn" and self.name == "mnist":
+            raise bad_value("features", owner, "'pixels': the CNN is for pictures in colour", "'cnn'")
         if self.features == "cnn" and self.part != "test":
             raise bad_value("part", owner, "'test' where the features are those of the CNN", repr(self.part))
 
@@ -168,6 +183,11 @@ class Spec:
     figure: tuple[str, ...] = ()
     search: Search | None = None
 
+    @property
+    def label_counts(self) -> list[int]:
+        """Labelled nodes in all, of each column."""
+        return [N_CLASSES * count for count in self.labels]
+
     def as_json(self) -> dict[str, Any]:
         """Return what the report needs, see `summary.read_spec`."""
         whole = asdict(self)
@@ -196,7 +216,10 @@ def load_spec(source: str | Path) -> Spec:
     if str(source) in known:
         text = (resources.files("dahgnn") / "specs" / f"{source}.toml").read_text(encoding="utf-8")
     elif Path(source).is_file():
-        text = Path(source).read_text(encoding="utf-8")
+        try:
+            text = Path(source).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"The spec '{source}' must be a text in UTF-8. Got other bytes.") from error
     else:
         hint = suggest(str(source), known) or f"There are: {', '.join(known)}."
         raise FileNotFoundError(f"There is no spec or TOML file '{source}'. {hint}")
@@ -216,6 +239,8 @@ def parse_spec(table: _Table) -> Spec:
     datasets = tuple(_dataset(name, entry) for name, entry in table["dataset"].items())
     methods = tuple(_method(name, entry, datasets) for name, entry in table["method"].items())
     names = [method.name for method in methods]
+    if len({method.title for method in methods}) < len(methods):
+        raise ValueError("Methods of a spec must have different titles.")
     return Spec(
         name=table["name"],
         title=table.get("title", table["name"]),
@@ -233,9 +258,8 @@ def parse_spec(table: _Table) -> Spec:
 
 
 def _check_values(table: _Table) -> None:
-    for name in ("name", "title"):
-        if not isinstance(table.get(name, ""), str):
-            raise bad_type(name, "a spec", "a text", repr(table[name]))
+    _check_name(table["name"], "a spec")
+    _check_title(table.get("title", table["name"]), "a spec")
     for name in ("dataset", "method"):
         if not isinstance(table[name], Mapping) or not table[name]:
             raise bad_value(name, "a spec", f"tables such as [{name}.…]", repr(table[name]))
@@ -245,6 +269,22 @@ def _check_values(table: _Table) -> None:
     counts = [("labels", each) for each in labels]
     for name, value in (*counts, *((name, table.get(name, 1)) for name in ("runs", "validation", "k"))):
         check_count(name, value, "a spec")
+        if value > _MOST:
+            raise bad_value(name, "a spec", f"at most {_MOST}", value)
+    for name in ("comparisons", "figure"):
+        if not isinstance(table.get(name, []), list):
+            raise bad_type(name, "a spec", "a list", repr(table[name]))
+
+
+def _check_name(name: object, owner: str) -> None:
+    """Refuse a name that is not fit for a folder and a column of a table."""
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]{0,99}", name):
+        raise bad_value("name", owner, "letters, digits, '_', '-' and '.'", repr(name)[:120])
+
+
+def _check_title(title: object, owner: str) -> None:
+    if not isinstance(title, str) or not title.strip():
+        raise bad_value("title", owner, "a text that is not empty", repr(title))
 
 
 def _figure(table: _Table, datasets: Sequence[DatasetSpec], methods: Sequence[MethodSpec]) -> tuple[str, ...]:
@@ -286,6 +326,9 @@ _SETTINGS = {"preset", "model", "training"}
 def _method(name: str, entry: Any, datasets: Sequence[DatasetSpec]) -> MethodSpec:
     owner = f"The method '{name}'"
     _check_keys(entry, _SETTINGS | {"kind", "title", "ours", "on"}, owner, required=("kind",))
+    _check_name(name, owner)
+    _check_title(entry.get("title", name), owner)
+    check_flag("ours", entry.get("ours", False), owner)
     special = entry.get("on", {})
     _check_keys(special, {each.name for each in datasets}, f"{owner}, under 'on',")
     settings = {}
@@ -318,11 +361,16 @@ def _settings(entry: _Table, other: _Table, owner: str) -> Settings:
         if kind != "DAHGNN":
             raise ValueError(f"{owner} cannot have a preset: presets are of DAHGNN.")
         model, training = asdict(PRESETS[preset].model), asdict(PRESETS[preset].training)
+    for part in ("model", "training"):
+        for given in (entry, other):
+            if not isinstance(given.get(part, {}), Mapping):
+                raise bad_type(part, owner, "a table", repr(given[part]))
     model |= {**entry.get("model", {}), **other.get("model", {})}
     training |= {**entry.get("training", {}), **other.get("training", {})}
     _check_keys(model, _parameters(kind), f"'model' of {owner[0].lower()}{owner[1:]}")
     # Made once to try them; the line then has every setting, also those that nobody named.
-    network = NETWORKS[kind](2, 2, **model, generator=torch.Generator())
+    with torch.device("meta"):  # which takes no memory, however large it is
+        network = NETWORKS[kind](2, 2, **model)
     whole = {key: value for key, value in network.settings.items() if key not in ("in_features", "n_classes")}
     return Settings(kind=kind, model=whole, training=asdict(TrainingConfig.from_mapping(training)))
 
@@ -341,12 +389,28 @@ def _search(entry: Any, methods: Sequence[MethodSpec]) -> Search:
     known |= {f"model.{name}" for name in _parameters(method.kind)}
     _check_keys(entry["space"], known, "'search.space'")
     for name, values in entry["space"].items():
-        if isinstance(values, Mapping):
-            allowed = {"low", "high", "log", "step"}
-            _check_keys(values, allowed, f"{owner} for '{name}'", required=("low", "high"))
-        elif not isinstance(values, list) or not values:
-            raise ValueError(f"{owner} for '{name}' must be a list or a table. Got {values!r}.")
+        _check_space(values, f"{owner} for '{name}'")
+    check_seed(entry.get("seed", 0), owner)
     return Search(**entry)
+
+
+def _check_space(values: object, owner: str) -> None:
+    """Refuse what is neither a list of plain values nor a range."""
+    if (
+        isinstance(values, list)
+        and values
+        and all(isinstance(each, (bool, int, float, str)) for each in values)
+    ):
+        return
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{owner} must be a list of values or a table. Got {values!r}.")
+    _check_keys(values, {"low", "high", "log", "step"}, owner, required=("low", "high"))
+    for name in ("low", "high", "step"):
+        check_number(name, values.get(name, 1), owner)
+    check_flag("log", values.get("log", False), owner)
+    low = values["low"]
+    if low > values["high"] or (values.get("log") and (low <= 0 or "step" in values)):
+        raise ValueError(f"{owner} must have low ≤ high; with log, low > 0 and no step. Got {dict(values)}.")
 
 
 def vary(settings: Settings, values: Mapping[str, Any]) -> Settings:
@@ -375,7 +439,7 @@ def _published(
     for dataset, rows in table.items():
         _check_keys(rows, set(names), f"'published.{dataset}'")
         for method, row in rows.items():
-            if not isinstance(row, Mapping) or not all(str(count).isdigit() for count in row):
+            if not isinstance(row, Mapping) or not all(re.fullmatch(r"[1-9]\d{0,8}", key) for key in row):
                 owner = f"'published.{dataset}.{method}'"
                 raise ValueError(f"{owner} must have label counts as keys. Got {row!r}.")
         result[dataset] = {
@@ -386,6 +450,8 @@ def _published(
 
 
 def _numbers(pair: object, owner: str) -> tuple[float, float]:
-    if not isinstance(pair, list) or [type(number) for number in pair] not in _TWO_NUMBERS:
-        raise ValueError(f"'{owner}' must hold [mean, deviation] for each count. Got {pair!r}.")
-    return float(pair[0]), float(pair[1])
+    if isinstance(pair, list) and [type(number) for number in pair] in _TWO_NUMBERS:
+        mean, deviation = pair
+        if 0 <= mean <= 100 and 0 <= deviation <= 100:
+            return float(mean), float(deviation)
+    raise ValueError(f"'{owner}' must hold [mean, deviation] in percent for each count. Got {pair!r}.")

@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 Line = dict[str, Any]
 
+# What a count in a line can be.
+_COUNTS = range(10**9)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
@@ -173,7 +176,7 @@ def read_spec(path: Path) -> dict[str, Any]:
             f"{path} must hold the specification of the runs. Got no such file. "
             "Name the folder that 'dahgnn reproduce' wrote to."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be a JSON object. Got {error}.") from error
     needed = {"name", "title", "runs", "labels", "datasets", "methods"}
     missing = sorted(needed - set(spec)) if isinstance(spec, dict) else sorted(needed)
@@ -223,7 +226,7 @@ def _parse(chunk: bytes, where: str, *, last: bool) -> Line | None:
     """Return the line, or None for a last one that is cut."""
     try:
         line = json.loads(chunk.decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         # Whole lines end in a newline, so only the rest after the last newline can be a cut one.
         if last:
             return None
@@ -251,22 +254,58 @@ def _problem(line: object) -> str:
 
 
 def _problem_of_values(line: Mapping[str, Any]) -> str:
-    accuracy, seconds = line["metrics"].get("test_accuracy"), line.get("seconds")
+    accuracy: Any = line["metrics"].get("test_accuracy")
+    seconds: Any = line.get("seconds")
     if not _is_number(accuracy) or not 0 <= accuracy <= 1:
         return "a 'test_accuracy' between 0 and 1"
-    if not _is_number(seconds):
+    if not _is_number(seconds) or not 0 <= seconds <= 1e9:
         return "a number of 'seconds'"
+    if line["labels"] not in _COUNTS or line["run"] not in _COUNTS:
+        return "a count of 'labels' and a number of a 'run'"
     if not isinstance(line["split"].get("digest"), str):
         return "the digest of its split"
     try:
         datetime.fromisoformat(line["finished"])
     except ValueError:
         return "an ISO date in 'finished'"
+    return _problem_of_details(line)
+
+
+def _problem_of_details(line: Mapping[str, Any]) -> str:
+    """Name what is wrong in that which some lines have."""
+    epochs, confusion, history, cnn = (line.get(name) for name in ("epochs", "confusion", "history", "cnn"))
+    if epochs is not None and (type(epochs) is not int or epochs not in _COUNTS):
+        return "a number of 'epochs', or none"
+    if confusion is not None and not _is_square(confusion):
+        return "a square matrix of counts as 'confusion'"
+    if history is not None and not _is_curve(history):
+        return "lists of numbers of one length as 'history'"
+    if cnn is not None and not (isinstance(cnn, dict) and _is_number(cnn.get("test_accuracy"))):
+        return "a 'test_accuracy' of its 'cnn'"
     return ""
 
 
+def _is_square(matrix: object) -> bool:
+    return isinstance(matrix, list) and all(
+        isinstance(row, list)
+        and len(row) == len(matrix)
+        and all(type(count) is int and count in _COUNTS for count in row)
+        for row in matrix
+    )
+
+
+def _is_curve(history: object) -> bool:
+    if not isinstance(history, dict) or not all(isinstance(values, list) for values in history.values()):
+        return False
+    known = (value for values in history.values() for value in values if value is not None)
+    numbers = all(_is_number(value) and abs(value) < 1e15 for value in known)
+    return numbers and len({len(values) for values in history.values()}) == 1
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < 2**63
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
@@ -312,7 +351,9 @@ def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
         expected=len(titles) * len(methods) * len(spec["labels"]) * spec["runs"],
         devices=dict(sorted(Counter(_device(line["device"]) for line in known).items())),
         versions=_versions(known),
-        cnn={titles[line["dataset"]]: float(line["cnn"]["test_accuracy"]) for line in known if "cnn" in line},
+        cnn={
+            titles[line["dataset"]]: float(line["cnn"]["test_accuracy"]) for line in known if line.get("cnn")
+        },
         first=finished[0],
         last=finished[-1],
     )

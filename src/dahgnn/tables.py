@@ -296,6 +296,8 @@ _LATEX = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
+    "[": "{[}",  # which after a line break would be its argument
+    "*": "{*}",
     "±": r"$\pm$",
     "≈": r"$\approx$",
     "≠": r"$\neq$",
