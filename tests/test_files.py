@@ -52,3 +52,12 @@ def test_a_folder_is_not_replaced(tmp_path):
     with pytest.raises(FileExistsError, match="must be a file to be replaced"), replacing(tmp_path):
         pass
     assert tmp_path.is_dir()
+
+
+def test_a_writer_that_makes_a_file_of_its_own_does_not_change_who_may_read_it(tmp_path):
+    others = tmp_path / "others.txt"
+    others.write_text("of the same folder")
+    with replacing(tmp_path / "new.txt") as temporary:
+        temporary.unlink()
+        temporary.touch(mode=0o600)
+    assert (tmp_path / "new.txt").stat().st_mode == others.stat().st_mode

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,9 +33,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
     temporary.touch(exist_ok=False)
     try:
-        if target.exists():
-            shutil.copymode(target, temporary)
+        mode = (target if target.exists() else temporary).stat().st_mode & 0o7777
+        temporary.chmod(mode)
         yield temporary
+        temporary.chmod(mode)  # a writer may have replaced the file by one for its owner alone
         # Without this, a power cut after the rename may leave an empty file under the final name.
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
