@@ -14,6 +14,7 @@ RANKS = {
     "checks": 0,
     "files": 0,
     "segments": 0,
+    "line_files": 0,
     "significance": 0,
     "document": 0,
     "kernels_triton": 1,

@@ -1,4 +1,3 @@
-import contextlib
 import gzip
 import io
 import os
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rights import plain_user
 from scipy.io import savemat
 
 from dahgnn.datasets import PARTS, TITLES, Dataset, Images, load_embedded_digits, load_images, load_mnist
@@ -293,19 +293,6 @@ def test_a_folder_in_place_of_a_file_is_named(tmp_path, name):
     (tmp_path / FIRST_FILES[name]).mkdir(parents=True)
     with pytest.raises(IsADirectoryError, match=f"needs the file .*/{FIRST_FILES[name]}. Got a folder. Put"):
         load_images(name, tmp_path, "train")
-
-
-@contextlib.contextmanager
-def plain_user():
-    """Give up the rights of the superuser for a while: nothing is unreadable to that one."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other rights elsewhere")

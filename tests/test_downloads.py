@@ -17,6 +17,7 @@ from pathlib import Path
 import pooch
 import pytest
 from filelock import FileLock
+from rights import plain_user
 
 from dahgnn import downloads
 from dahgnn.datasets import TITLES
@@ -414,19 +415,6 @@ def test_the_second_process_waits_and_uses_what_the_first_brought(server, tmp_pa
     assert not second.is_alive()
     assert server.asked == []
     assert left(tmp_path) == ["digits/images.bin"]
-
-
-@contextlib.contextmanager
-def plain_user():
-    """Give up the rights of the superuser for a while: nothing is read-only to that one."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other rights elsewhere")

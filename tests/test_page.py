@@ -3,9 +3,13 @@ import json
 import pytest
 from report_cases import HOSTILE, Reader, make_line, make_spec
 
-from dahgnn.page import write_page, write_report
+from dahgnn.page import write_report
 
 FILES = ["report.md", "report.tex", "report.csv", "report.html"]
+
+
+def write_html(folder):
+    return next(path for path in write_report(folder) if path.suffix == ".html")
 
 
 def history(last, top):
@@ -51,7 +55,7 @@ def test_the_report_is_four_files(tmp_path, lines):
 
 
 def test_the_page_shows_the_tables(tmp_path, lines):
-    reader = Reader(write_page(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8"))
+    reader = Reader(write_html(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8"))
     for text in (
         "91.00 ± 1.00",
         "90.00 ± 0.50",
@@ -73,7 +77,7 @@ def test_foreign_text_stays_text(tmp_path, lines):
         line["device"] = {"type": "cuda", "name": HOSTILE}
     folder = make_folder(tmp_path, lines, hostile_spec())
     (folder / "spec.json").write_text(json.dumps(hostile_spec()))
-    reader = Reader(write_page(folder).read_text(encoding="utf-8"))
+    reader = Reader(write_html(folder).read_text(encoding="utf-8"))
     tags = [tag for tag, _ in reader.elements]
     assert "img" not in tags
     assert tags.count("script") == 3
@@ -92,7 +96,7 @@ def find_texts(value):
 
 
 def test_the_page_loads_nothing_and_leads_nowhere_else(tmp_path, lines):
-    text = write_page(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")
+    text = write_html(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")
     reader = Reader(text)
     assert reader.addresses()
     assert all(address.startswith("#") for address in reader.addresses())
@@ -103,7 +107,7 @@ def test_the_page_loads_nothing_and_leads_nowhere_else(tmp_path, lines):
 
 
 def test_charts_hold_means_bands_and_printed_numbers(tmp_path, lines):
-    data = Reader(write_page(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")).data()
+    data = Reader(write_html(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")).data()
     band, ours, printed, *_ = data["figures"]["labels-0"]["data"]
     assert ours["x"] == [20]
     assert ours["y"] == pytest.approx([91])
@@ -117,7 +121,7 @@ def test_charts_hold_means_bands_and_printed_numbers(tmp_path, lines):
 
 
 def test_curves_are_medians_over_the_runs_that_still_train(tmp_path, lines):
-    data = Reader(write_page(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")).data()
+    data = Reader(write_html(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")).data()
     assert list(data["curves"]) == ["0/0/20"]
     curve = data["curves"]["0/0/20"]
     middle = dict(zip(curve["epoch"], curve["validation_accuracy"][1], strict=True))
@@ -133,13 +137,13 @@ def test_curves_are_medians_over_the_runs_that_still_train(tmp_path, lines):
 
 
 def test_confusion_matrices_are_sums_over_runs(tmp_path, lines):
-    data = Reader(write_page(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")).data()
+    data = Reader(write_html(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")).data()
     assert data["confusions"] == {"0/0/20": [[27, 3], [0, 30]], "0/1/20": [[27, 3], [0, 30]]}
 
 
 def test_sections_without_content_are_left_out(tmp_path):
     line = make_line(confusion=None)
-    text = write_page(make_folder(tmp_path, [line], make_spec(comparisons=[]))).read_text(encoding="utf-8")
+    text = write_html(make_folder(tmp_path, [line], make_spec(comparisons=[]))).read_text(encoding="utf-8")
     ids = {a.get("id") for _, a in Reader(text).elements}
     assert ids >= {"accuracy", "times"}
     assert not ids & {"curves", "confusion", "ablation", "curve-dataset"}

@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -30,7 +28,8 @@ from dahgnn.features import features_path, load_features, read_header
 from dahgnn.files import replacing
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.knn import knn
-from dahgnn.run_lines import Line, compose_line, describe_training
+from dahgnn.line_files import Line, alone_in, append_lines, mend
+from dahgnn.run_lines import compose_line, describe_training
 from dahgnn.specs import NETWORKS, DatasetSpec, MethodSpec, Settings, Spec
 from dahgnn.splits import Split, sample_per_class, split_per_class
 from dahgnn.summary import read_lines
@@ -233,39 +232,6 @@ def _foreign(line: Line, file: Path, why: str) -> ValueError:
     )
 
 
-def append_lines(file: Path, lines: Iterable[Line]) -> None:
-    """Append lines; each is there whole or not at all, also after a kill or on a full disk."""
-    # Without a buffer, which would be written once more when the file is closed after an error.
-    with file.open("ab", buffering=0) as stream:
-        for line in lines:
-            start = stream.seek(0, os.SEEK_END)
-            left = memoryview(json.dumps(line).encode() + b"\n")
-            try:
-                while left:
-                    left = left[stream.write(left) :]
-                os.fsync(stream.fileno())
-            except BaseException:
-                stream.truncate(start)
-                raise
-
-
-def mend(file: Path) -> None:
-    """Complete a last line without its end, or cut it off if a kill left it unfinished."""
-    content = file.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole == len(content):
-        return
-    try:
-        json.loads(content[whole:])
-    except ValueError:
-        logger.warning("The last line of %s was cut, and is run again.", file)
-        with file.open("r+b") as again:
-            again.truncate(whole)
-    else:
-        with file.open("ab") as again:
-            again.write(b"\n")
-
-
 def _difference(line: Line, identity: Mapping[str, Any]) -> str:
     """Name the first thing in which a line differs."""
     if "data" in identity and line.get("data") != identity["data"]:
@@ -280,23 +246,6 @@ def _difference(line: Line, identity: Mapping[str, Any]) -> str:
             if old.get(name) != new.get(name):
                 return f"'{name}' was {old.get(name)}, is {new.get(name)}"
     return "another setting"
-
-
-@contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Keep a second process out of a folder; a lock of a process that was killed is free."""
-    from filelock import FileLock, Timeout
-
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise ValueError(f"Another process runs an experiment in {folder}. Choose another folder.") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 Progress = Callable[[int, int, str], None]

@@ -14,7 +14,8 @@ import numpy as np
 
 from dahgnn.document import chart_text, chip, colour, document
 from dahgnn.files import replacing
-from dahgnn.summary import Agreement, Cell, Comparison, Line, Summary, read_lines, read_spec, summarise
+from dahgnn.line_files import Line
+from dahgnn.summary import Agreement, Cell, Comparison, Summary, read_lines, read_spec, summarise
 from dahgnn.tables import (
     Table,
     accuracy_tables,
@@ -65,11 +66,6 @@ def write_report(folder: Path) -> list[Path]:
         "report.html": page(lines, spec, summary),
     }
     return [_write(folder / name, text) for name, text in texts.items()]
-
-
-def write_page(folder: Path) -> Path:
-    """Write report.html beside the run lines; see `write_report`."""
-    return _write(folder / "report.html", page(*_read(folder)))
 
 
 def _write(path: Path, text: str) -> Path:

@@ -14,9 +14,10 @@ from dahgnn.checks import check_choice, check_count, check_device
 from dahgnn.datasets import CLASSES, load_images
 from dahgnn.downloads import Progress as Received
 from dahgnn.downloads import fetch
-from dahgnn.experiments import Progress, Task, alone_in, draw_nodes, figure_results, load_task, run_experiment
+from dahgnn.experiments import Progress, Task, draw_nodes, figure_results, load_task, run_experiment
 from dahgnn.figure import Panel, draw_pair, interactive_embedding
 from dahgnn.files import replacing
+from dahgnn.line_files import alone_in
 from dahgnn.page import write_report
 from dahgnn.report import tsne
 from dahgnn.search import run_search

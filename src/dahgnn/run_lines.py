@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from dahgnn._version import __version__
+from dahgnn.line_files import Line
 from dahgnn.plain_loop import Epoch
 from dahgnn.splits import Split
 from dahgnn.training import FitResult, accuracy
-
-Line = dict[str, Any]
 
 # Points of a learning curve that a line keeps.
 _CURVE = 40

@@ -14,8 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dahgnn.experiments import Experiment, Progress, Task, alone_in, append_lines, mend, train
-from dahgnn.run_lines import Line, describe_place
+from dahgnn.experiments import Experiment, Progress, Task, train
+from dahgnn.line_files import Line, alone_in, append_lines, mend
+from dahgnn.run_lines import describe_place
 from dahgnn.specs import Search, Settings, Spec, vary
 from dahgnn.splits import Split
 

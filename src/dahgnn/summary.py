@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from dahgnn.checks import bad_value, suggest
+from dahgnn.line_files import Line
 from dahgnn.significance import PairedTest, compare_runs, holm
 
 logger = logging.getLogger(__name__)
-
-Line = dict[str, Any]
 
 # What a count in a line can be.
 _COUNTS = range(10**9)

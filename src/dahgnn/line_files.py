@@ -1,0 +1,65 @@
+"""Files of JSON lines that only grow: each line whole or absent, one writer at a time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+Line = dict[str, Any]
+
+
+def append_lines(file: Path, lines: Iterable[Line]) -> None:
+    """Append lines; each is there whole or not at all, also after a kill or on a full disk."""
+    # Without a buffer, which would be written once more when the file is closed after an error.
+    with file.open("ab", buffering=0) as stream:
+        for line in lines:
+            start = stream.seek(0, os.SEEK_END)
+            left = memoryview(json.dumps(line).encode() + b"\n")
+            try:
+                while left:
+                    left = left[stream.write(left) :]
+                os.fsync(stream.fileno())
+            except BaseException:
+                stream.truncate(start)
+                raise
+
+
+def mend(file: Path) -> None:
+    """Complete a last line without its end, or cut it off if a kill left it unfinished."""
+    content = file.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole == len(content):
+        return
+    try:
+        json.loads(content[whole:])
+    except ValueError:
+        logger.warning("The last line of %s was cut, and is run again.", file)
+        with file.open("r+b") as again:
+            again.truncate(whole)
+    else:
+        with file.open("ab") as again:
+            again.write(b"\n")
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep a second process out of a folder; a lock of a process that was killed is free."""
+    from filelock import FileLock, Timeout
+
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ValueError(f"Another process runs an experiment in {folder}. Choose another folder.") from error
+    try:
+        yield
+    finally:
+        lock.release()
