@@ -18,6 +18,7 @@ from dahgnn import HGNN, Hypergraph, TrainingConfig, fit, split_per_class
 from dahgnn.experiments import (
     Experiment,
     Job,
+    draw_nodes,
     figure_results,
     group_jobs,
     load_task,
@@ -270,6 +271,18 @@ def test_what_trains_side_by_side_on_a_gpu_is_a_cell(task):
     ]
     assert alone == [[Job("mnist", "laplace", count, run)] for count in (3, 6) for run in (0, 1)]
     assert group_jobs(experiment, plan(spec), "cpu")[0] == []
+
+
+def test_nodes_behind_those_of_another_experiment_are_others():
+    labels = torch.arange(60) % 3
+    ours = draw_nodes(labels, DatasetSpec(name="mnist", per_class=8))
+    behind = draw_nodes(labels, DatasetSpec(name="mnist", per_class=5, skip=8))
+    assert not set(ours.tolist()) & set(behind.tolist())
+    assert torch.bincount(labels[behind]).tolist() == [5, 5, 5]
+    with pytest.raises(ValueError, match="at least 24 nodes. Got 20"):
+        draw_nodes(labels, DatasetSpec(name="mnist", per_class=16, skip=8))
+    with pytest.raises(ValueError, match="'skip' parameter of the dataset 'mnist' must be 0"):
+        DatasetSpec(name="mnist", skip=8)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -52,7 +52,7 @@ def test_the_objective_is_the_validation_accuracy(tmp_path, task):
     hypergraph = Hypergraph.from_neighbors(task.neighbours)
     accuracies = []
     for seed in range(2):
-        split = split_per_class(task.labels, train=4, validation=5, seed=0)
+        split = split_per_class(task.labels, train=4, validation=5, seed=seed)
         model = HGNN(6, 3, **shape, generator=torch.Generator().manual_seed(seed))
         result = fit(model, task.features, hypergraph, task.labels, split, config, seed=seed)
         accuracies.append(result.accuracy(torch.from_numpy(task.labels), split.validation))

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from dahgnn import DAHGNN, HGNN, Hypergraph, Split, TrainingConfig, fit, fit_many, split_per_class
+from dahgnn.baselines import GAT, GCN
 from dahgnn.datasets import load_embedded_digits, load_mnist
 from dahgnn.splits import sample_per_class
-from dahgnn.training import accuracy
+from dahgnn.training import accuracy, call_with_weights
 
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 QUICK = TrainingConfig(max_epochs=30, patience=10, learning_rate=0.02)
@@ -484,6 +485,26 @@ def test_modules_of_ones_own_take_turns(task, splits):
     together = fit_many([Linear(seed) for seed in range(3)], *inputs, splits, QUICK)
     for seed, (split, result) in enumerate(zip(splits, together, strict=True)):
         assert torch.equal(result.embedding, fit(Linear(seed), *inputs, split, QUICK, seed=seed).embedding)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("kind", [GCN, GAT])
+def test_a_network_called_with_weights_gives_what_it_gives_alone(task, kind, share):
+    """What a captured epoch is made of."""
+    features, hypergraph, *_ = task
+    model = kind(features.shape[1], 3, dropout=share, generator=torch.Generator().manual_seed(0))
+    weights = {name: weight.detach().unsqueeze(0) for name, weight in model.named_parameters()}
+    for weight in weights.values():
+        weight.requires_grad_()
+    torch.manual_seed(0)
+    evaluated, trained = call_with_weights(model, (features, hypergraph))(weights, None)
+    torch.manual_seed(0)
+    expected = model.train()(features, hypergraph)
+    assert torch.equal(trained.squeeze(1), expected)
+    assert torch.equal(evaluated.squeeze(1), model.eval()(features, hypergraph))
+    gradients = torch.autograd.grad(trained.sum(), list(weights.values()))
+    for one, other in zip(gradients, torch.autograd.grad(expected.sum(), model.parameters()), strict=True):
+        assert torch.equal(one.squeeze(0), other)
 
 
 @pytest.mark.slow

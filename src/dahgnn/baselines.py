@@ -111,6 +111,8 @@ class GCN(nn.Module):
         Source of the initial weights.
     """
 
+    capturable = True
+
     def __init__(
         self,
         in_features: int,
@@ -162,6 +164,8 @@ class GAT(nn.Module):
         Source of the initial weights.
     """
 
+    capturable = True
+
     def __init__(
         self,
         in_features: int,
@@ -179,8 +183,9 @@ class GAT(nn.Module):
         check_count("heads", heads, "GAT")
         self.in_features, self.n_classes = in_features, n_classes
         self.hidden, self.heads, self.dropout = hidden, heads, dropout
-        self.layer1 = GATConv(in_features, hidden, heads=heads, dropout=dropout)
-        self.layer2 = GATConv(heads * hidden, n_classes, dropout=dropout)
+        # The graph gets its loops once, not in every pass.
+        self.layer1 = GATConv(in_features, hidden, heads=heads, dropout=dropout, add_self_loops=False)
+        self.layer2 = GATConv(heads * hidden, n_classes, dropout=dropout, add_self_loops=False)
         _draw(self, generator)
 
     @property
@@ -191,7 +196,7 @@ class GAT(nn.Module):
 
     def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Return the logits, (n, n_classes), for features (n, in_features)."""
-        edges = neighbour_graph(hypergraph)
+        edges, _ = _normalised_graph(hypergraph, features.dtype)
         x = dropout(features, self.dropout, self.training)
         x = dropout(elu(self.layer1(x, edges)), self.dropout, self.training)
         logits: Tensor = self.layer2(x, edges)

@@ -37,9 +37,6 @@ from dahgnn.training import FitResult, fit, fit_many
 
 logger = logging.getLogger(__name__)
 
-# Processes that share a GPU, for networks whose loop keeps neither of them busy.
-_PROCESSES_ON_A_GPU = 8
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
@@ -114,7 +111,9 @@ def draw_nodes(labels: Tensor, spec: DatasetSpec) -> Tensor | None:
     """Return the nodes of a dataset that a spec takes; None means all."""
     if spec.per_class is None:
         return None
-    return sample_per_class(labels, spec.per_class, seed=spec.sample)
+    if spec.skip == 0:
+        return sample_per_class(labels, spec.per_class, seed=0)
+    return split_per_class(labels, train=spec.skip, validation=spec.per_class, seed=0).validation
 
 
 def plan(
@@ -276,9 +275,9 @@ def run_experiment(
     device : str
         "cpu" or a CUDA device.
     jobs : int, optional
-        Processes; by default all cores, or eight on a GPU for networks that cannot train side by side. Each
-        has one thread. They are joblib's, so that its ``parallel_config`` can choose others, also on other
-        machines.
+        Processes; by default all cores. Each has one thread. They are joblib's, so that its
+        ``parallel_config`` can choose others, also on other machines. On a GPU networks train in this
+        process, and only the methods that need none in others.
     progress : callable
         Gets how many fits are done, how many there are, and what was done last.
 
@@ -333,9 +332,7 @@ def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | 
         return
     from joblib import Parallel, cpu_count, delayed
 
-    if jobs is None:
-        jobs = _PROCESSES_ON_A_GPU if device != "cpu" else cpu_count()
-    jobs = min(jobs, len(alone))
+    jobs = min(cpu_count() if jobs is None else jobs, len(alone))
     if jobs == 1:
         yield from (_fit_group(experiment, group, device) for group in alone)
         return
@@ -346,7 +343,7 @@ def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | 
             delayed(_fit_elsewhere)(experiment.spec, tasks[group[0].dataset], group, device)
             for group in alone
         ):
-            # Processes that share a device slow each other down: whoever reads the seconds must know.
+            # Processes that share a machine slow each other down: whoever reads the seconds must know.
             yield [line | {"device": line["device"] | {"processes": jobs}} for line in lines]
     except PicklingError as error:
         raise OSError(
@@ -358,12 +355,11 @@ def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | 
 def group_jobs(
     experiment: Experiment, todo: Sequence[Job], device: str
 ) -> tuple[list[list[Job]], list[list[Job]]]:
-    """Divide jobs into those that train together on a GPU, a list for each cell, and the rest, one by one."""
+    """Divide jobs into those of a network on a GPU, a list for each cell, and the rest, one by one."""
     together: dict[tuple[str, str, int], list[Job]] = {}
     alone = []
     for job in todo:
-        kind = NETWORKS.get(experiment.settings(job).kind)
-        if device != "cpu" and kind is not None and "fold" in kind.__dict__:
+        if device != "cpu" and experiment.settings(job).is_network:
             together.setdefault((job.dataset, job.method, job.per_class), []).append(job)
         else:
             alone.append([job])

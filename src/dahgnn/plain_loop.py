@@ -170,7 +170,7 @@ class PlainLoop:
     def train(self) -> str:
         """Return why the training ended."""
         try:
-            with _seeded(self.run.seed, self.inputs[0].device):
+            with seeded(self.run.seed, self.inputs[0].device):
                 return self._train()
         except KeyboardInterrupt:
             return "interrupted"
@@ -272,7 +272,7 @@ def _score(logits: Tensor, labelled: Labelled) -> tuple[float, float]:
 
 
 @contextlib.contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the generator of one device for the block; `torch.manual_seed` would seed those of all."""
     cuda = [device.index or 0] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):

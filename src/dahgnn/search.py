@@ -1,7 +1,7 @@
-"""Search settings of a network by the accuracy on the validation nodes of one split.
+"""Search settings of a network by the accuracy on validation nodes.
 
-Test nodes of that split are never looked at. In other splits of the same nodes some of the validation nodes
-are test nodes: an experiment that uses the settings should be on nodes of its own, or say so.
+Each run has a split of its own, and validation nodes of one are test nodes of others: an experiment that uses
+the settings should be on nodes that the search has not seen (``skip`` in a spec), or say so.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dahgnn.experiments import Experiment, Progress, Task, train
 from dahgnn.line_files import Line, alone_in, append_lines, mend
 from dahgnn.run_lines import describe_place
-from dahgnn.specs import Search, Settings, Spec, vary
-from dahgnn.splits import Split
+from dahgnn.specs import Search, Spec, vary
 
 if TYPE_CHECKING:
     import optuna
@@ -51,7 +50,7 @@ def run_search(
     -------
     list of dict
         "values" that were tried, "objective" (mean validation accuracy over datasets, label counts and
-        runs, which differ in their first weights), "cells" with the mean of each, "seconds".
+        runs, each of which has its own split and first weights), "cells" with the mean of each, "seconds".
     """
     search = spec.search
     if search is None:
@@ -151,16 +150,14 @@ def _try(experiment: Experiment, search: Search, values: Mapping[str, Any], devi
     for name, task in experiment.tasks.items():
         settings = vary(experiment.methods[search.method].settings[name], values)
         for per_class in experiment.spec.labels:
-            split = experiment.split(name, per_class, search.seed)
-            cells[f"{name} {per_class}"] = _score(task, settings, split, experiment.spec.runs, device)
+            runs = range(experiment.spec.runs)
+            splits = [experiment.split(name, per_class, run) for run in runs]
+            results = train(task, settings, splits, runs, device)
+            cells[f"{name} {per_class}"] = statistics.mean(
+                result.history[result.best_epoch].validation_accuracy for result in results
+            )
     return {
         "objective": statistics.mean(cells.values()),
         "cells": cells,
         "seconds": round(time.perf_counter() - start, 3),
     }
-
-
-def _score(task: Task, settings: Settings, split: Split, runs: int, device: str) -> float:
-    """Return the mean validation accuracy of runs that differ in their first weights."""
-    results = train(task, settings, [split] * runs, range(runs), device)
-    return statistics.mean(result.history[result.best_epoch].validation_accuracy for result in results)

@@ -52,8 +52,8 @@ class DatasetSpec:
         Of its images.
     per_class : int or None
         Images drawn of each class; None takes all.
-    sample : int
-        Seed of the draw.
+    skip : int
+        Images of each class that are left to others: those that a spec of so many a class would draw.
     features : {"pixels", "cnn"}
         Grey values, or those of the 13-layer CNN, which are of the test images.
     """
@@ -61,7 +61,7 @@ class DatasetSpec:
     name: str
     part: str = "train"
     per_class: int | None = None
-    sample: int = 0
+    skip: int = 0
     features: str = "pixels"
 
     def __post_init__(self) -> None:
@@ -71,7 +71,9 @@ class DatasetSpec:
         check_choice("features", self.features, FEATURES, owner)
         if self.per_class is not None:
             check_count("per_class", self.per_class, owner)
-        check_seed(self.sample, owner)
+        check_count("skip", self.skip, owner, low=0)
+        if self.skip and self.per_class is None:
+            raise bad_value("skip", owner, "0 where all images are taken", self.skip)
         if self.features == "cnn" and self.name == "mnist":
             raise bad_value("features", owner, "'pixels': the CNN is for pictures in colour", "'cnn'")
         if self.features == "cnn" and self.part != "test":

@@ -10,13 +10,15 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from dahgnn import kernels_gpu
 from dahgnn.checks import as_features, as_indices, as_labels, bad_type, bad_value, check_seed
 from dahgnn.config import TrainingConfig
 from dahgnn.graph_loop import GraphLoop, News
 from dahgnn.hypergraph import Hypergraph
-from dahgnn.plain_loop import Classifier, Epoch, Folded, Labelled, Parts, PlainLoop, Run
+from dahgnn.ops import Dropout, Weights
+from dahgnn.plain_loop import Classifier, Epoch, Folded, Labelled, Parts, PlainLoop, Run, seeded
 from dahgnn.splits import Split, check_split
 
 logger = logging.getLogger(__name__)
@@ -109,7 +111,8 @@ def fit(
         Called with an `Epoch` for each evaluation; on a CUDA device some epochs later.
     capture : bool
         Whether to replay a captured graph on a CUDA device, which gives the same result faster. A module of
-        your own is always trained epoch by epoch.
+        your own is trained epoch by epoch, unless its class says ``capturable = True``: a pass then has to
+        be free of anything that waits for the device or depends on values there.
 
     Returns
     -------
@@ -301,9 +304,10 @@ class _Training:
 
     def train(self, runs: list[Run]) -> list[FitResult]:
         # What stands in the class itself is known to belong together; a subclass may add dropout, say, so it
-        # does not inherit the folding. Only folded networks are known to let a graph capture them.
+        # does not inherit the folding.
         model, inputs = runs[0].model, (self.task.features, self.task.hypergraph)
-        fold = type(model).__dict__.get("fold")
+        of_class = type(model).__dict__
+        fold, capturable = of_class.get("fold"), of_class.get("capturable", False)
         folded = None if fold is None else fold(model, *inputs, self.config.precision)
         # The captured loop trains all weights; who has frozen some gets the plain one.
         trained = all(weight.requires_grad for run in runs for weight in run.model.parameters())
@@ -314,8 +318,8 @@ class _Training:
             some = runs[start : start + together]
             for run in some:
                 run.start = time.perf_counter()
-            if folded is not None and captured:
-                reasons = self._replay(some, folded)
+            if captured and (folded is not None or capturable):
+                reasons = self._replay(some, folded or call_with_weights(some[0].model, inputs))
             else:
                 reasons = [PlainLoop(some[0], inputs, self.config, folded).train()]
             results += [_result(run, self.task, why) for run, why in zip(some, reasons, strict=True)]
@@ -335,7 +339,9 @@ class _Training:
                 run, epochs = untold.pop(0)
                 run.tell(epochs)
 
-        with torch.cuda.device(self.task.features.device):  # whose streams the capture takes
+        device = self.task.features.device
+        # The capture takes the streams of the device, and a module's own dropout its generator.
+        with torch.cuda.device(device), seeded(runs[0].seed, device):
             loop = GraphLoop(
                 [run.model for run in runs],
                 folded,
@@ -356,6 +362,20 @@ class _Training:
         if interrupted and all(loop.stopped):  # in the last look; who pressed wants no further run
             return ["interrupted"] * len(runs)
         return [why or "interrupted" for why in loop.stopped]
+
+
+def call_with_weights(model: nn.Module, inputs: tuple[Tensor, Hypergraph]) -> Folded:
+    """Return a function that calls a network with the weights of one run, for a network without ``fold``."""
+
+    def logits(weights: Weights, _: Dropout) -> tuple[Tensor, Tensor]:
+        state = {name: weight.squeeze(0) for name, weight in weights.items()}
+        trained = functional_call(model.train(), state, inputs).unsqueeze(1)
+        if getattr(model, "dropout", None) == 0:
+            return trained, trained
+        with torch.no_grad():
+            return functional_call(model.eval(), state, inputs).unsqueeze(1), trained
+
+    return logits
 
 
 def _result(run: Run, task: _Task, stopped: str) -> FitResult:
