@@ -49,6 +49,7 @@ RANKS = {
     "model": 9,
     "baselines": 9,
     "persistence": 10,
+    "induction": 10,
     "plain_loop": 10,
     "specs": 10,
     "graph_loop": 11,

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dahgnn import knn as module
-from dahgnn.knn import knn
+from dahgnn.knn import knn, nearest
 
 
 def brute_force(points, k: int) -> list[list[int]]:
@@ -260,3 +260,29 @@ def test_features_must_be_finite(bad):
 def test_a_tile_of_nothing_is_refused():
     with pytest.raises(ValueError, match="'tile'"):
         knn(torch.ones(5, 2), 2, tile=0)
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_nearest_points_of_queries_are_those_of_brute_force(data):
+    n, q, d = (data.draw(st.integers(1, most)) for most in (60, 40, 5))
+    k = data.draw(st.integers(1, n))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**16)))
+    # Few values: many ties, and queries that are points.
+    points, queries = (torch.randint(0, 3, (rows, d), generator=generator).double() for rows in (n, q))
+    found = nearest(queries, points, k, tile=data.draw(st.sampled_from([None, 16, 40])))
+    distances = (queries.unsqueeze(1) - points).square().sum(-1).sqrt()
+    values, indices = distances.sort(dim=1, stable=True)
+    assert torch.equal(found.indices, indices[:, :k])
+    torch.testing.assert_close(found.distances, values[:, :k])
+
+
+def test_nearest_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="'queries' parameter of nearest must be of as many columns"):
+        nearest(torch.zeros(2, 3), torch.zeros(4, 2), 1)
+    with pytest.raises(
+        ValueError, match="'k' parameter of nearest must be at most the number of points, 4. Got 5"
+    ):
+        nearest(torch.zeros(2, 2), torch.zeros(4, 2), 5)
+    with pytest.raises(ValueError, match="NaN"):
+        nearest(torch.full((1, 2), float("nan")), torch.zeros(4, 2), 1)

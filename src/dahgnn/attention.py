@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from dahgnn.density import hyperedge_density, node_density, rounding, scale_density
 from dahgnn.hypergraph import Hypergraph
-from dahgnn.ops import NEGATIVE_SLOPE, attend, highest_score, kernels_for
+from dahgnn.ops import NEGATIVE_SLOPE, attend, coefficients, highest_score, kernels_for
 from dahgnn.segments import Incidence
 
 
@@ -32,6 +32,49 @@ class Vectors(NamedTuple):
     from_node: Tensor
     to_node: Tensor
     from_hyperedge: Tensor
+
+
+class Step(NamedTuple):
+    """One direction of a pass: senders, receivers, and what comes of it.
+
+    Attributes
+    ----------
+    values : Tensor, (senders, heads, units)
+        What is summed.
+    source, target : Tensor, (senders, heads), (receivers, heads)
+        Their shares of the attention scores.
+    density, bias : Tensor, (senders, heads), or None
+        The density of the senders, and what it adds to the scores.
+    peak : Tensor, (heads,)
+        The greatest score, up to which densities are scaled.
+    sums : Tensor, (receivers, heads, units)
+        What the receivers get.
+    """
+
+    values: Tensor
+    source: Tensor
+    target: Tensor
+    density: Tensor | None
+    bias: Tensor | None
+    peak: Tensor
+    sums: Tensor
+
+    def coefficients(self, incidence: Incidence) -> Tensor:
+        """Return how much of its receiver each incidence is, (t, heads), in forward order; (6)."""
+        return coefficients(self.source, self.target, self.bias, incidence)
+
+
+class Trace(NamedTuple):
+    """What a pass of messages went through, for whoever looks inside or goes on from it.
+
+    Attributes
+    ----------
+    there, back : Step
+        From nodes to hyperedges, and from hyperedges to nodes.
+    """
+
+    there: Step
+    back: Step
 
 
 def pass_messages(
@@ -78,9 +121,8 @@ def pass_messages(
     """
     kernels = None if density_gradient and delta is not None else kernels_for(wx, backend)
     if kernels is None:
-        return _reference(
-            wx, e_share, vectors, hypergraph, delta, neighbourhood, density_gradient, activation
-        )
+        traced = trace(wx, e_share, vectors, hypergraph, delta, neighbourhood, density_gradient, activation)
+        return traced.back.sums, traced.there.sums
     # The gradient of the density is not wanted, so that only its forward direction is needed.
     neighbours = None if delta is None else hypergraph.neighbourhood(neighbourhood)[0]
     settings = {"slope": NEGATIVE_SLOPE, "activation": activation}
@@ -133,33 +175,38 @@ class _PassMessages(Function):
         return (wx_gradient, e_gradient, *vector_gradients.unbind(), None, None, None, None)
 
 
-def _reference(
+def trace(
     wx: Tensor,
     e_share: Tensor,
     vectors: Vectors,
     hypergraph: Hypergraph,
     delta: float | None,
     neighbourhood: str,
-    density_gradient: bool,
-    activation: bool,
-) -> tuple[Tensor, Tensor]:
-    """Compute the same in the paper's steps, in plain PyTorch."""
+    density_gradient: bool = False,
+    activation: bool = True,
+) -> Trace:
+    """Compute what `pass_messages` gives in the paper's steps, in plain PyTorch, and keep all of them."""
 
     def constant(tensor: Tensor) -> Tensor:
         return tensor if density_gradient else tensor.detach()
 
-    def bias(density: Tensor | None, source: Tensor, target: Tensor, incidence: Incidence) -> Tensor | None:
-        if density is None:
-            return None
-        return scale_density(density, highest_score(constant(source), constant(target), incidence))
+    def step(
+        values: Tensor,
+        source: Tensor,
+        target: Tensor,
+        density: Tensor | None,
+        incidence: Incidence,
+        activation: bool,
+    ) -> Step:
+        peak = highest_score(constant(source), constant(target), incidence)
+        bias = None if density is None else scale_density(density, peak)
+        sums = attend(values, source, target, bias, incidence, activation=activation)
+        return Step(values, source, target, density, bias, peak.squeeze(0), sums)
 
     from_node, to_node = ((wx * vector).sum(-1) for vector in (vectors.from_node, vectors.to_node))
     density = None if delta is None else node_density(constant(wx), hypergraph, delta, neighbourhood)
-    there = hypergraph.to_hyperedges
-    weights = bias(density, from_node, e_share, there)
-    hyperedges = attend(wx, from_node, e_share, weights, there)
-    back = hypergraph.to_nodes
-    from_hyperedge = (hyperedges * vectors.from_hyperedge).sum(-1)
+    there = step(wx, from_node, e_share, density, hypergraph.to_hyperedges, True)
+    from_hyperedge = (there.sums * vectors.from_hyperedge).sum(-1)
     density = None if density is None else hyperedge_density(density, hypergraph)
-    weights = bias(density, from_hyperedge, to_node, back)
-    return attend(hyperedges, from_hyperedge, to_node, weights, back, activation=activation), hyperedges
+    back = step(there.sums, from_hyperedge, to_node, density, hypergraph.to_nodes, activation)
+    return Trace(there, back)

@@ -45,7 +45,7 @@ def hyperedge_density(density: Tensor, hypergraph: Hypergraph) -> Tensor:
     return gather_sum(density, hypergraph.to_hyperedges)
 
 
-def scale_density(density: Tensor, attention: Tensor) -> Tensor:
+def scale_density(density: Tensor, attention: Tensor, among: Tensor | None = None) -> Tensor:
     """Scale densities to [0, max(attention)], the ρ̃ of (5), for each head by itself.
 
     Parameters
@@ -54,10 +54,12 @@ def scale_density(density: Tensor, attention: Tensor) -> Tensor:
         Densities of all nodes, or of all hyperedges.
     attention : Tensor, (t, heads)
         Attention values of all incidences.
+    among : Tensor, (u, heads), optional
+        Densities that the scale is made of instead, for densities of newcomers.
 
     Returns
     -------
     Tensor, (s, heads)
         Zero where all densities of a head are equal, or where no attention value is positive.
     """
-    return scale_between(density, attention.amax(0), rounding(density.dtype))
+    return scale_between(density, attention.amax(0), rounding(density.dtype), among)

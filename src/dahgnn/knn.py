@@ -71,31 +71,75 @@ def knn(features: object, k: int, *, tile: int | None = None) -> Neighbors:
     """
     points = as_features(features, "knn")
     check_neighbours(k, len(points), "knn")
-    largest = float(torch.stack(points.aminmax()).abs().max())
-    if largest > _LARGEST:
-        raise bad_value(
-            "features", "knn", f"at most {_LARGEST:g} in size", f"{largest:g}", "Scale them first."
-        )
-    if tile is None:
-        tile = math.isqrt(_tile_size(points))
-    check_count("tile", tile, "knn")
-    # A power of two scales exactly. In float64 only very small features need it, whose squares would
-    # vanish.
-    scale = 2.0 ** min(1000, -math.frexp(largest)[1]) if 0 < largest < 1 / _LARGEST else 1.0
-    return _Search(points, k, tile, scale).run()
+    return _Search(points, k, tile, "knn").run()
+
+
+def nearest(queries: object, points: object, k: int, *, tile: int | None = None) -> Neighbors:
+    """Find the k nearest points of every query, exactly as `knn` does among the points.
+
+    Parameters
+    ----------
+    queries, points : array, (q, d), (n, d)
+        A query may be equal to a point, which then is its nearest.
+    k, tile : int
+        As for `knn`.
+
+    Returns
+    -------
+    Neighbors
+        Of q rows; the indices are those of points.
+
+    Examples
+    --------
+    >>> nearest([[2.9]], [[0.0], [1.0], [3.0]], k=2).indices.tolist()
+    [[2, 1]]
+    """
+    there, here = as_features(points, "nearest", "points"), as_features(queries, "nearest", "queries")
+    if here.shape[1] != there.shape[1]:
+        expected = f"of as many columns as 'points', {there.shape[1]}"
+        raise bad_value("queries", "nearest", expected, f"{here.shape[1]}")
+    check_count("k", k, "nearest")
+    if k > len(there):
+        raise bad_value("k", "nearest", f"at most the number of points, {len(there)}", k)
+    both = torch.cat([there, here.to(there)])
+    return _Search(both, k, tile, "nearest", among=len(there)).run_for_others()
 
 
 class _Search:
-    def __init__(self, points: Tensor, k: int, tile: int, scale: float) -> None:
-        self.points, self.k, self.scale, self.area = points, k, scale, tile**2
-        # All candidates, and the bound for all others.
-        self.length = min(k + _SPARE, len(points) - 1) + 1
+    """Find neighbours among the first ``among`` points, all by default."""
+
+    def __init__(
+        self, points: Tensor, k: int, tile: int | None, owner: str, among: int | None = None
+    ) -> None:
+        largest = float(torch.stack(points.aminmax()).abs().max())
+        if largest > _LARGEST:
+            expected = f"at most {_LARGEST:g} in size"
+            raise bad_value("features", owner, expected, f"{largest:g}", "Scale them first.")
+        if tile is None:
+            tile = math.isqrt(_tile_size(points))
+        check_count("tile", tile, owner)
+        self.points, self.k, self.area = points, k, tile**2
+        self.among = len(points) if among is None else among
+        # A power of two scales exactly. In float64 only very small features need it, whose squares would
+        # vanish.
+        self.scale = 2.0 ** min(1000, -math.frexp(largest)[1]) if 0 < largest < 1 / _LARGEST else 1.0
+        # All candidates, and the bound for all others. A point is no candidate of its own.
+        self.length = min(k + _SPARE, self.among - (among is None)) + 1
         # Low and wide: only the bounds among the rows of a tile are computed twice.
         self.height, self.width = (max(1, side // _GROUP) * _GROUP for side in (tile // 3, 3 * tile))
 
     def run(self) -> Neighbors:
         everybody = torch.arange(len(self.points), device=self.points.device)
         indices, squares = self._resolve(everybody, self._sweep(), self.coarse_bounds)
+        return Neighbors(indices, (squares.sqrt() / self.scale).to(self.points.dtype))
+
+    def run_for_others(self) -> Neighbors:
+        others = torch.arange(self.among, len(self.points), device=self.points.device)
+        found = []
+        for rows in others.split(max(1, self.area // self.among)):
+            shortlist = self._scan(rows, self.coarse_bounds)
+            found.append(self._resolve(rows, shortlist, self.coarse_bounds))
+        indices, squares = (torch.cat(parts) for parts in zip(*found, strict=True))
         return Neighbors(indices, (squares.sqrt() / self.scale).to(self.points.dtype))
 
     @cached_property
@@ -130,13 +174,14 @@ class _Search:
 
     def _scan(self, rows: Tensor, bounds: _LowerBounds) -> _Shortlist:
         """List the lowest bounds of some rows."""
-        total = len(bounds.right)
+        total = -(-self.among // _GROUP) * _GROUP
         shortlist = _Shortlist(len(rows), self.length, bounds.right)
         left = bounds.left(rows)
         for first in range(0, total, self.width):
             last = min(first + self.width, total)
             tile = bounds.tile(left, first, last)
-            own = (rows >= first) & (rows < last)
+            tile[:, max(0, self.among - first) :] = math.inf
+            own = (rows >= first) & (rows < min(last, self.among))
             tile[own.nonzero().squeeze(1), rows[own] - first] = math.inf
             shortlist.offer(0, tile, first)
         return shortlist
@@ -149,7 +194,7 @@ class _Search:
         open_rows = (lowest[:, -1] <= squares[:, -1]).nonzero().squeeze(1)
         if len(open_rows) == 0:
             return indices, squares
-        for some in open_rows.split(max(1, self.area // len(self.points))):
+        for some in open_rows.split(max(1, self.area // self.among)):
             if bounds.dtype != torch.float64:
                 again = self._scan(rows[some], self.fine_bounds)
                 indices[some], squares[some] = self._resolve(rows[some], again, self.fine_bounds)
@@ -173,9 +218,10 @@ class _Search:
 
     def _settle(self, rows: Tensor, farthest: Tensor) -> tuple[Tensor, Tensor]:
         """Measure every point that may be as near as ``farthest``, however many there are."""
-        bounds = self.fine_bounds.tile(self.fine_bounds.left(rows), 0, len(self.points))
+        bounds = self.fine_bounds.tile(self.fine_bounds.left(rows), 0, self.among)
         possible = bounds <= farthest.unsqueeze(1)
-        possible.scatter_(1, rows.unsqueeze(1), False)
+        own = (rows < self.among).nonzero().squeeze(1)
+        possible[own, rows[own]] = False
         # Among equal points the lowest indices win, so that a few of them are enough; else a thousand
         # empty rows would be measured a million times.
         few = possible & (possible.cumsum(1) <= self.k + _SPARE)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dahgnn.attention import Vectors, pass_messages
+from dahgnn.attention import Trace, Vectors, pass_messages, trace
 from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_flag
 from dahgnn.config import CONVOLUTIONS, ModelConfig, check_density
 from dahgnn.hypergraph import Hypergraph
@@ -222,6 +222,34 @@ class DensityAwareAttention(nn.Module):
         )
         nodes, hyperedges = self.apply_to_runs(weights, x.unsqueeze(1), e.unsqueeze(1), hypergraph)
         return nodes.squeeze(1), hyperedges.squeeze(1)
+
+    def trace(self, x: Tensor, e: Tensor, hypergraph: Hypergraph) -> Trace:
+        """Compute what `forward` gives, and keep densities and attention; slower, and to look inside."""
+        _check_rows("x", x, hypergraph.n_nodes, self)
+        _check_rows("e", e, hypergraph.n_hyperedges, self)
+        wx, e_share = self.project(x, e)
+        return trace(
+            wx,
+            e_share,
+            self.vectors(),
+            hypergraph,
+            self.delta if self.density else None,
+            self.neighbourhood,
+            activation=self.final_activation,
+        )
+
+    def project(self, x: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+        """Return WX, (n, heads, out_features), and the products of We with its half of α_X, (m, heads)."""
+        wx = torch.einsum("ni,hio->nho", x, self.weight)
+        second = self.attention_node.unflatten(1, (2, -1))[:, 1]
+        return wx, e @ torch.einsum("hio,ho->ih", self.weight, second)
+
+    def vectors(self) -> Vectors:
+        """Return the attention vectors of nodes that send, nodes that receive, and hyperedges that send."""
+        node, hyperedge = (
+            both.unflatten(1, (2, -1)) for both in (self.attention_node, self.attention_hyperedge)
+        )
+        return Vectors(from_node=node[:, 0], to_node=hyperedge[:, 1], from_hyperedge=hyperedge[:, 0])
 
     def apply_to_runs(
         self, weights: AttentionWeights, x: Tensor, e: Tensor, hypergraph: Hypergraph

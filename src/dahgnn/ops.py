@@ -296,7 +296,7 @@ def unit_rows(values: Tensor) -> Tensor:
     return scaled / lengths.masked_fill(largest == 0, 1).sqrt()
 
 
-def scale_between(values: Tensor, peak: Tensor, tolerance: float) -> Tensor:
+def scale_between(values: Tensor, peak: Tensor, tolerance: float, among: Tensor | None = None) -> Tensor:
     """Scale each column from its range to [0, peak], or to [0, 0] if the peak is negative.
 
     Parameters
@@ -307,13 +307,16 @@ def scale_between(values: Tensor, peak: Tensor, tolerance: float) -> Tensor:
         Upper ends.
     tolerance : float
         A range of at most this share of the greatest value, or of one, counts as none, and gives zeros.
+    among : Tensor, (t, heads), optional
+        Whose range it is instead of the values' own; values outside become its ends.
 
     Returns
     -------
     Tensor, (s, heads)
     """
-    low, high = values.amin(0), values.amax(0)
+    low, high = (values if among is None else among).aminmax(dim=0)
     span = high - low
+    values = values if among is None else values.clamp(low, high)
     equal = span <= tolerance * high.abs().clamp_min(1)
     scaled = (values - low) / span.masked_fill(equal, 1) * peak.clamp_min(0)
     return scaled.masked_fill(equal, 0)
@@ -434,11 +437,16 @@ def attend(
     -------
     Tensor, (targets, heads, units)
     """
+    sums = weighted_sum(values, coefficients(source, target, bias, incidence), incidence)
+    return elu(sums) if activation else sums
+
+
+def coefficients(source: Tensor, target: Tensor, bias: Tensor | None, incidence: Incidence) -> Tensor:
+    """Return the attention coefficient of each incidence, (6): (t, heads); see `attend`."""
     scores = attention_scores(source, target, incidence)
     if bias is not None:
         scores = scores + gather(bias, incidence)
-    sums = weighted_sum(values, segment_softmax(scores, incidence), incidence)
-    return elu(sums) if activation else sums
+    return segment_softmax(scores, incidence)
 
 
 def highest_score(source: Tensor, target: Tensor, incidence: Incidence) -> Tensor:
