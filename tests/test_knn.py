@@ -284,5 +284,5 @@ def test_nearest_refuses_what_does_not_fit():
         ValueError, match="'k' parameter of nearest must be at most the number of points, 4. Got 5"
     ):
         nearest(torch.zeros(2, 2), torch.zeros(4, 2), 5)
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="'queries' parameter of nearest must be finite"):
         nearest(torch.full((1, 2), float("nan")), torch.zeros(4, 2), 1)

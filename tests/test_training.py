@@ -259,7 +259,6 @@ def with_features(task, row):
         (lambda task: with_labels(task, train=3), "between 0 and n_classes - 1 = 2 at all train nodes. Got 3"),
         (lambda task: with_labels(task, validation=-1), "at all validation nodes. Got -1"),
         (lambda task: with_split(task, train=[]), "one with train nodes. Got none"),
-        (lambda task: with_split(task, validation=[]), "one with validation nodes. Got none"),
         (lambda task: with_split(task, train=task[3].train[task[2][task[3].train] == 0]), "each of the 3 classes has a labelled node. Got none of class 1, 2"),
         (lambda task: with_split(task, test=[120]), "between 0 and n_nodes - 1 = 119. Got test node 120"),
         (lambda task: with_features(task, float("nan")), "'features' parameter of fit must be finite"),
@@ -485,6 +484,50 @@ def test_modules_of_ones_own_take_turns(task, splits):
     together = fit_many([Linear(seed) for seed in range(3)], *inputs, splits, QUICK)
     for seed, (split, result) in enumerate(zip(splits, together, strict=True)):
         assert torch.equal(result.embedding, fit(Linear(seed), *inputs, split, QUICK, seed=seed).embedding)
+
+
+def test_without_validation_nodes_the_training_loss_chooses(task):
+    features, hypergraph, labels, split = task
+    alone = Split(train=split.train, validation=[], test=split.test)
+    result = fit(small_model(), features, hypergraph, labels, alone, QUICK)
+    losses = [epoch.train_loss for epoch in result.history]
+    assert losses == [epoch.validation_loss for epoch in result.history]
+    assert result.best_epoch == losses.index(min(losses))
+
+
+def test_weights_count_as_repetitions_do(task):
+    """A node of weight zero is as good as unlabelled, and one of weight two as two of them."""
+    features, hypergraph, labels, split = task
+    some = Split(train=split.train[2:], validation=split.validation, test=split.test)
+    weights = torch.ones(len(labels), dtype=torch.float64)
+    weights[split.train[:2]] = 0
+    weighted, expected = (
+        fit(small_model(), features, hypergraph, labels, part, QUICK, weights=each)
+        for part, each in ((split, weights), (some, None))
+    )
+    torch.testing.assert_close(weighted.embedding, expected.embedding, rtol=1e-4, atol=1e-5)
+    weights[split.train[2:]] = 7.0  # of all training nodes that count, so that nothing changes
+    again = fit(small_model(), features, hypergraph, labels, split, QUICK, weights=weights)
+    torch.testing.assert_close(again.embedding, expected.embedding, rtol=1e-4, atol=1e-5)
+    weights[split.train[2:4]] = 70.0
+    other = fit(small_model(), features, hypergraph, labels, split, QUICK, weights=weights)
+    assert (other.embedding - expected.embedding).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, 2.0], "of shape"),
+        (float("nan"), "finite and at least 0"),
+        (-1.0, "finite and at least 0"),
+        (0.0, "positive at some of the nodes"),
+    ],
+)
+def test_wrong_weights_are_refused(task, weights, message):
+    if isinstance(weights, float):
+        weights = torch.full((len(task[0]),), weights)
+    with pytest.raises(ValueError, match=f"'weights' parameter of fit must be {message}"):
+        fit(small_model(), *task, QUICK, weights=weights)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])

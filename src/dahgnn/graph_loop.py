@@ -82,7 +82,8 @@ class GraphLoop:
             decay_every=config.decay_every,
             weight_decay=config.weight_decay,
         )
-        self.labels = Labels(parts, shape, next(iter(self.optimizer.weights.values())).dtype)
+        labelled = [[(part.nodes, part.labels) for part in of_run] for of_run in parts]
+        self.labels = Labels(labelled, shape, next(iter(self.optimizer.weights.values())).dtype)
         self.record = Record(
             self.labels,
             patience=config.patience,

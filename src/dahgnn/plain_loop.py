@@ -58,10 +58,11 @@ class Classifier(Protocol):
 
 
 class Labelled(NamedTuple):
-    """Nodes and their labels, on the device."""
+    """Nodes, their labels, and how much each counts if not the same; on the device."""
 
     nodes: Tensor
     labels: Tensor
+    weights: Tensor | None = None
 
 
 class Parts(NamedTuple):
@@ -262,7 +263,11 @@ class _Adam:
 
 
 def _cross_entropy(logits: Tensor, labelled: Labelled) -> Tensor:
-    return cross_entropy(logits.index_select(0, labelled.nodes), labelled.labels)
+    rows = logits.index_select(0, labelled.nodes)
+    if labelled.weights is None:
+        return cross_entropy(rows, labelled.labels)
+    losses = cross_entropy(rows, labelled.labels, reduction="none")
+    return losses @ labelled.weights / labelled.weights.sum()
 
 
 def _score(logits: Tensor, labelled: Labelled) -> tuple[float, float]:

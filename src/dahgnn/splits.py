@@ -116,7 +116,9 @@ def _draw(labels: Tensor, counts: tuple[int, ...], seed: int, owner: str) -> lis
     return [torch.cat(part).sort().values for part in parts]
 
 
-def check_split(split: Split, labels: Tensor, n_classes: int, owner: str) -> None:
+def check_split(
+    split: Split, labels: Tensor, n_classes: int, owner: str, *, needs_validation: bool = True
+) -> None:
     """Refuse a split that nothing can be learned from.
 
     Raises
@@ -127,7 +129,7 @@ def check_split(split: Split, labels: Tensor, n_classes: int, owner: str) -> Non
     """
     for name in ("train", "validation", "test"):
         nodes = getattr(split, name)
-        if len(nodes) == 0 and name != "test":
+        if len(nodes) == 0 and (name == "train" or (name == "validation" and needs_validation)):
             raise bad_value("split", owner, f"one with {name} nodes", "none")
         if len(nodes) and int(nodes[-1]) >= len(labels):
             expected = f"one of nodes between 0 and n_nodes - 1 = {len(labels) - 1}"

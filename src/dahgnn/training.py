@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from dahgnn import kernels_gpu
-from dahgnn.checks import as_features, as_indices, as_labels, bad_type, bad_value, check_seed
+from dahgnn.checks import as_features, as_indices, as_labels, as_tensor, bad_type, bad_value, check_seed
 from dahgnn.config import TrainingConfig
 from dahgnn.graph_loop import GraphLoop, News
 from dahgnn.hypergraph import Hypergraph
@@ -81,6 +81,7 @@ def fit(
     split: Split,
     config: TrainingConfig | None = None,
     *,
+    weights: object = None,
     seed: int = 0,
     device: torch.device | str | None = None,
     callback: Callable[[Epoch], None] | None = None,
@@ -99,9 +100,12 @@ def fit(
     labels : array of int, (n,)
         Classes 0 … n_classes − 1, read at the training and validation nodes alone; −1 is unknown.
     split : Split
-        Which nodes train and which choose the epoch.
+        Which nodes train and which choose the epoch. Without the latter, the training loss chooses it.
     config : TrainingConfig, optional
         The schedule; the paper's by default.
+    weights : array, (n,), optional
+        How much each labelled node counts in the losses, zero or more; all the same by default. With
+        weights a network is trained epoch by epoch.
     seed : int
         Of dropout. Torch's global random state is used meanwhile and then put back, so fits with
         dropout should not share a process in two threads.
@@ -136,7 +140,7 @@ def fit(
     """
     heard = None if callback is None else lambda _, epoch: callback(epoch)
     (result,) = _fit(
-        [model], features, hypergraph, labels, [split], config, [seed], device, heard, capture, "fit"
+        [model], features, hypergraph, labels, [split], config, [seed], device, heard, capture, "fit", weights
     )
     return result
 
@@ -229,6 +233,7 @@ def _fit(
     callback: Callable[[int, Epoch], None] | None,
     capture: bool,
     owner: str,
+    weights: object = None,
 ) -> list[FitResult]:
     config = TrainingConfig() if config is None else config
     for name, values, kind in (
@@ -244,12 +249,12 @@ def _fit(
         check_seed(seed, owner)
     device = hypergraph.device if device is None else torch.empty(0, device=device).device
     with torch.inference_mode(False), torch.enable_grad():
-        task = _Task.make(models[0], features, hypergraph, labels, device, owner)
+        task = _Task.make(models[0], features, hypergraph, labels, weights, device, owner)
         runs = []
         for number, (model, split, seed) in enumerate(zip(models, splits, seeds, strict=True)):
             parts = task.parts(split, cast(Classifier, model).n_classes, owner)
             runs.append(Run(number, model.to(device), parts, seed, callback))
-        return _Training(task, config, capture).train(runs)
+        return _Training(task, config, capture and weights is None).train(runs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +264,7 @@ class _Task:
     features: Tensor
     hypergraph: Hypergraph
     labels: Tensor
+    weights: Tensor | None
 
     @classmethod
     def make(
@@ -267,6 +273,7 @@ class _Task:
         features: object,
         hypergraph: Hypergraph,
         labels: object,
+        weights: object,
         device: torch.device,
         owner: str,
     ) -> _Task:
@@ -283,17 +290,31 @@ class _Task:
             features=rows.to(device, next(model.parameters()).dtype),
             hypergraph=hypergraph.to(device),
             labels=as_labels(labels, owner, n_nodes=len(rows)).cpu(),
+            weights=None if weights is None else _as_weights(weights, len(rows), owner),
         )
 
     def parts(self, split: Split, n_classes: int, owner: str) -> Parts:
         """Return the labelled nodes of a split, on the device."""
-        check_split(split, self.labels, n_classes, owner)
+        check_split(split, self.labels, n_classes, owner, needs_validation=False)
+        chooses = split.validation if len(split.validation) else split.train
+        return Parts(*(self._labelled(nodes, owner) for nodes in (split.train, chooses)))
+
+    def _labelled(self, nodes: Tensor, owner: str) -> Labelled:
         device = self.features.device
-        train, validation = (
-            Labelled(nodes.to(device), self.labels[nodes].to(device))
-            for nodes in (split.train, split.validation)
-        )
-        return Parts(train, validation)
+        weights = None if self.weights is None else self.weights[nodes].to(self.features)
+        if weights is not None and not bool(weights.sum() > 0):
+            raise bad_value("weights", owner, "positive at some of the nodes that train or validate", "none")
+        return Labelled(nodes.to(device), self.labels[nodes].to(device), weights)
+
+
+def _as_weights(weights: object, n_nodes: int, owner: str) -> Tensor:
+    """Return weights of nodes as (n,), or say what is wrong."""
+    values = as_tensor(weights, "weights", owner)
+    if values.shape != (n_nodes,):
+        raise bad_value("weights", owner, f"of shape ({n_nodes},)", f"shape {tuple(values.shape)}")
+    if not bool((values.isfinite() & (values >= 0)).all()):
+        raise bad_value("weights", owner, "finite and at least 0", "others")
+    return values
 
 
 class _Training:
