@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import elu
 
 from dahgnn.attention import Step
-from dahgnn.density import scale_density
+from dahgnn.density import node_density, scale_density
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.knn import Neighbors
 from dahgnn.layers import DensityAwareAttention
@@ -58,6 +58,10 @@ class Induction:
         if self.model.config.convolution == "printed":
             nodes, hyperedges = hyperedges, nodes
         return (elu(nodes), elu(hyperedges)) if self.model.config.activation else (nodes, hyperedges)
+
+    def density(self, delta: float, neighbourhood: str) -> Tensor:
+        """Return the density of fitted nodes in the first attention layer, (n,), the mean of its heads."""
+        return node_density(self.first.there.values, self.hypergraph, delta, neighbourhood).mean(1)
 
     @torch.no_grad()
     def logits(self, features: Tensor, neighbors: Neighbors) -> Tensor:

@@ -1,0 +1,523 @@
+"""A scikit-learn classifier: labels for the rest of a table, and for new rows."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, fields
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
+
+from dahgnn.calibration import best_temperature, softmax
+from dahgnn.checks import as_tensor, bad_type, bad_value, check_flag, check_in_range, check_number
+from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
+from dahgnn.hypergraph import Hypergraph
+from dahgnn.induction import Induction
+from dahgnn.knn import Neighbors, knn, nearest
+from dahgnn.labels import hold_out, known_labels
+from dahgnn.model import DAHGNN
+from dahgnn.plain_loop import Epoch
+from dahgnn.scaling import Scaling, choose_scaling
+from dahgnn.splits import Split
+from dahgnn.training import fit
+
+logger = logging.getLogger(__name__)
+
+Array = NDArray[Any]
+
+_MODEL, _TRAINING = PRESETS["regularised"].model, PRESETS["regularised"].training
+# Rows of a prediction at a time.
+_BATCH = 4096
+# A sparse table becomes a dense one of at most so many numbers, 4 GiB.
+_MOST_NUMBERS = 1 << 30
+# A quarter of what float32 can hold, so that differences stay in its range.
+_LARGEST = float(np.finfo(np.float32).max) / 4
+# Fewer rows are done before a second thread has woken up, and on a busy machine long before.
+_FEW_ROWS = 2048
+# Held-out rows that a temperature can be found with.
+_FEWEST_FOR_TEMPERATURE = 20
+
+
+class DAHGNNClassifier(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    ClassifierMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Density-aware hypergraph neural network for partly labelled data.
+
+    `fit` takes all rows, labelled or not, joins each with its nearest neighbours in a hypergraph, and trains
+    a `DAHGNN` on it. New rows attach to the fitted ones and pass through the trained layers.
+
+    Parameters
+    ----------
+    k : int
+        Neighbours of a row; where there are fewer other rows, all of them.
+    hidden, heads, units, delta, density, neighbourhood, final_activation, activation, dropout, shortcut
+        The network, see `ModelConfig`. The defaults are the preset "regularised".
+    learning_rate, decay, decay_every, weight_decay, max_epochs, patience
+        The training, see `TrainingConfig`. It stops when the loss of the held-out rows has not decreased for
+        ``patience`` epochs.
+    validation : float, array of int, or None
+        Labelled rows that are held out, to choose the epoch: a share of each class, or which rows; a class
+        with one labelled row keeps it. None holds out nothing, and the training loss decides.
+    scale : {"auto", "columns", "whole", "none"}
+        Columns of mean 0 and deviation 1, or the table as a whole, as pixels and embeddings need it, or
+        neither. "auto" takes the one of the first two by which labelled rows more often have their nearest
+        labelled row in their own class. The scale is kept and applied to new rows.
+    calibrate : bool
+        Whether probabilities get a temperature that fits the held-out rows (Guo et al., 2017), if those are
+        20 or more. The order of classes stays as it is.
+    class_weight : dict, "balanced" or None
+        How much the rows of a class count in the loss, as elsewhere in scikit-learn.
+    warm_start : bool
+        Whether `fit` goes on from the weights of the last one, where rows and classes have kept their
+        number.
+    random_state : int, RandomState or None
+        Of held-out rows, first weights and dropout.
+    n_jobs : int or None
+        Threads; None is torch's number, or one for few rows; -1 means all cores.
+    device : str
+        "auto" is a CUDA device if there is one; else "cpu", "cuda", "cuda:1" and so on.
+    verbose : int
+        1 logs the stages and each hundredth epoch, 2 each epoch, to the logger "dahgnn.estimator".
+
+    Attributes
+    ----------
+    classes_ : array, (c,)
+        The labels that occur.
+    transduction_ : array, (n,)
+        The predicted label of each fitted row.
+    label_distributions_ : array, (n, c)
+        The probabilities of its classes.
+    embedding_ : array, (n, c)
+        The network's last output, before the softmax.
+    density_ : array, (n,)
+        How similar a row is to its neighbours in the first attention layer: (3), the mean of the heads, at
+        most k.
+    history_ : list of dict
+        Losses and accuracies of each epoch.
+    n_iter_, best_epoch_ : int
+        Epochs that were trained, and the one whose weights are kept.
+    train_indices_, validation_indices_ : array of int
+        Labelled rows that trained, and that were held out.
+    temperature_ : float
+        By which the embedding is divided before the softmax.
+    k_ : int
+        Neighbours that were used.
+    network_ : DAHGNN
+        The trained network, on the CPU.
+    hypergraph_ : Hypergraph
+        Of the fitted rows.
+    n_features_in_, feature_names_in_
+        As in all estimators.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> partly = y.copy()
+    >>> partly[np.arange(len(y)) % 5 != 0] = -1  # four of five are unknown
+    >>> classifier = DAHGNNClassifier(random_state=0).fit(X, partly)
+    >>> bool(classifier.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        k: int = 10,
+        *,
+        hidden: int = _MODEL.hidden,
+        heads: int = _MODEL.heads,
+        units: int = _MODEL.units,
+        delta: float = _MODEL.delta,
+        density: bool = _MODEL.density,
+        neighbourhood: str = _MODEL.neighbourhood,
+        final_activation: bool = _MODEL.final_activation,
+        activation: bool = _MODEL.activation,
+        dropout: float = _MODEL.dropout,
+        shortcut: bool = _MODEL.shortcut,
+        learning_rate: float = _TRAINING.learning_rate,
+        decay: float = _TRAINING.decay,
+        decay_every: int = _TRAINING.decay_every,
+        weight_decay: float = _TRAINING.weight_decay,
+        max_epochs: int = 1000,
+        patience: int = _TRAINING.patience,
+        validation: float | ArrayLike | None = 0.2,
+        scale: str = "auto",
+        calibrate: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str = "auto",
+        verbose: int = 0,
+    ) -> None:
+        self.k = k
+        self.hidden = hidden
+        self.heads = heads
+        self.units = units
+        self.delta = delta
+        self.density = density
+        self.neighbourhood = neighbourhood
+        self.final_activation = final_activation
+        self.activation = activation
+        self.dropout = dropout
+        self.shortcut = shortcut
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.decay_every = decay_every
+        self.weight_decay = weight_decay
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation = validation
+        self.scale = scale
+        self.calibrate = calibrate
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        neighbors: Neighbors | ArrayLike | None = None,
+        hypergraph: Hypergraph | None = None,
+        callback: Callable[[Epoch], None] | None = None,
+    ) -> Self:
+        """Learn from some labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame, (n, d)
+            One row a thing, labelled or not; finite numbers.
+        y : array, (n,)
+            Labels of any type. Unlabelled is −1 among numbers, and None or NaN among others.
+        sample_weight : array, (n,), optional
+            How much a labelled row counts in the loss.
+        neighbors : Neighbors or array of int, (n, k), optional
+            Nearest rows that are known already.
+        hypergraph : Hypergraph, optional
+            Of n nodes, in place of one of nearest neighbours. Then ``k`` is for new rows alone.
+        callback : callable, optional
+            Called with an `Epoch` after each epoch.
+        """
+        model, training = self._configs()
+        generator = check_random_state(self.random_state)
+        rows = self._rows(X, reset=True)
+        encoded = self._encode(y, len(rows))
+        split = self._split(encoded, generator)
+        weights = self._weights(sample_weight, encoded)
+        scaling = choose_scaling(rows, encoded, self.scale)
+        features = scaling.apply(rows)
+        device = self._device()
+        with _threads(self.n_jobs, len(rows)):
+            self._log("Find the neighbours of %d rows", len(rows))
+            found = self._neighbors(features, neighbors, hypergraph, device)
+            graph = hypergraph if hypergraph is not None else Hypergraph.from_neighbors(found)
+            network = self._network(features.shape[1], model, generator)
+            result = fit(
+                network,
+                features,
+                graph,
+                encoded,
+                split,
+                training,
+                weights=weights,
+                seed=int(generator.randint(2**31)),
+                device=device,
+                callback=self._listen(callback),
+            )
+            self._keep(network.cpu(), features, graph.to("cpu"), found, scaling)
+        self.history_ = [asdict(epoch) for epoch in result.history]
+        self.n_iter_, self.best_epoch_ = len(result.history) - 1, result.best_epoch
+        self.train_indices_, self.validation_indices_ = split.train.numpy(), split.validation.numpy()
+        self.embedding_ = _share_among_equals(result.embedding.double().numpy(), features)
+        self.temperature_ = self._temperature(torch.from_numpy(self.embedding_), encoded, split)
+        self.label_distributions_ = softmax(self.embedding_ / self.temperature_)
+        self.transduction_ = self.classes_[self.embedding_.argmax(1)]
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the label of each row; of a fitted row it is that of ``transduction_``."""
+        embedding = self._embed(X)
+        chosen: Array = self.classes_[embedding.argmax(1)]
+        return chosen
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the probabilities of the classes, (m, c)."""
+        embedding = self._embed(X)
+        return softmax(embedding / self.temperature_)
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Return the embedding, (m, c): the network's last output."""
+        return self._embed(X)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy; rows without a label are left out, so that a search can hold out any rows."""
+        labels, known = known_labels(y)
+        if not known.any():
+            raise bad_value("y", "score", "labelled at some rows", "none")
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(accuracy_score(labels, self.predict(X)[known], sample_weight=weight))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_induction", None)  # made anew from the rest
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "network_" in state:
+            self._induce()
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.classes_)
+
+    def _configs(self) -> tuple[ModelConfig, TrainingConfig]:
+        """Check the parameters that have a check of their own."""
+        check_flag("calibrate", self.calibrate, "DAHGNNClassifier")
+        check_flag("warm_start", self.warm_start, "DAHGNNClassifier")
+        own = self.get_params(deep=False)
+        model, training = (
+            {field.name: own[field.name] for field in fields(config) if field.name in own}
+            for config in (ModelConfig, TrainingConfig)
+        )
+        return ModelConfig(**model), TrainingConfig(**training)
+
+    def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
+        """Return the rows as a dense array of float32, or say what is wrong."""
+        rows = validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float32, np.float64],
+            ensure_min_samples=2 if reset else 1,
+            reset=reset,
+        )
+        if issparse(rows):
+            if np.prod(rows.shape, dtype=float) > _MOST_NUMBERS:
+                expected = f"of at most {_MOST_NUMBERS:,} numbers, zeros included"
+                remedy = "Reduce its columns first, with TruncatedSVD say."
+                raise bad_value("X", "DAHGNNClassifier", expected, f"shape {rows.shape}", remedy)
+            rows = rows.toarray()
+        largest = float(np.abs(rows).max())
+        if largest > _LARGEST:
+            raise bad_value("X", "DAHGNNClassifier", "in the range of float32", f"{largest:g}")
+        return np.ascontiguousarray(rows, dtype=np.float32)
+
+    def _encode(self, y: ArrayLike, n: int) -> Tensor:
+        """Return the number of each row's class, −1 where it has none, and keep the classes."""
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
+        labels, known = known_labels(y)
+        if len(known) != n:
+            raise ValueError(f"X and y must have as many rows. Got {n} and {len(known)}.")
+        if len(labels):
+            check_classification_targets(labels)
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            got = f"{len(self.classes_)} class" if len(self.classes_) else "no labelled row"
+            raise bad_value("y", "DAHGNNClassifier", "labels of at least two classes", got)
+        encoded = np.full(n, -1, dtype=np.int64)
+        encoded[known] = numbers
+        return torch.from_numpy(encoded)
+
+    def _split(self, encoded: Tensor, generator: np.random.RandomState) -> Split:
+        """Hold out some labelled rows."""
+        owner, known = "DAHGNNClassifier", np.flatnonzero(encoded.numpy() >= 0)
+        if self.validation is None:
+            return Split(train=known, validation=[], test=[])
+        if np.ndim(self.validation) > 0:
+            held = Split(train=[], validation=self.validation, test=[]).validation.numpy()
+            if not np.isin(held, known).all():
+                raise bad_value("validation", owner, "labelled rows", f"row {held[~np.isin(held, known)][0]}")
+        else:
+            check_number("validation", self.validation, owner, low=0, high=1, open_low=True)
+            held = hold_out(encoded.numpy(), float(self.validation), generator)  # type: ignore[arg-type]
+        train = np.setdiff1d(known, held)
+        missing = np.setdiff1d(np.arange(len(self.classes_)), encoded[train])
+        if len(missing):
+            names = ", ".join(map(str, self.classes_[missing]))
+            raise bad_value(
+                "validation", owner, "such that each class keeps a row to train", f"none of {names}"
+            )
+        return Split(train=train, validation=held, test=[])
+
+    def _weights(self, sample_weight: ArrayLike | None, encoded: Tensor) -> Array | None:
+        """Return how much each row counts, or None if all count the same."""
+        if sample_weight is None and self.class_weight is None:
+            return None
+        weights = _check_sample_weight(sample_weight, encoded, dtype=np.float64, ensure_non_negative=True)
+        if self.class_weight is not None:
+            known = encoded.numpy() >= 0
+            labels = self.classes_[encoded.numpy()[known]]
+            of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
+            weights[known] *= of_class[encoded.numpy()[known]]
+        return np.asarray(weights)
+
+    def _device(self) -> torch.device:
+        if not isinstance(self.device, str):
+            raise bad_type("device", "DAHGNNClassifier", "a string", type(self.device).__name__)
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device(self.device)
+
+    def _neighbors(
+        self,
+        features: Tensor,
+        neighbors: Neighbors | ArrayLike | None,
+        hypergraph: Hypergraph | None,
+        device: torch.device,
+    ) -> Neighbors:
+        """Return the neighbours of each row, as they are known or as they are found."""
+        n = len(features)
+        self.k_ = min(self.k, n - 1) if isinstance(self.k, int) else self.k
+        if hypergraph is not None:
+            _check_hypergraph(hypergraph, neighbors, n)
+            return Neighbors(torch.empty(n, 0, dtype=torch.int64), torch.empty(n, 0))
+        if neighbors is None:
+            found = knn(features.to(device), self.k_)
+            return Neighbors(found.indices.cpu(), found.distances.cpu())
+        found = _as_neighbors(neighbors, features)
+        self.k_ = found.indices.shape[1]
+        return found
+
+    def _network(self, width: int, config: ModelConfig, generator: np.random.RandomState) -> DAHGNN:
+        """Make the network, or take the one of the last fit."""
+        seed = int(generator.randint(2**31))
+        if self.warm_start and hasattr(self, "network_"):
+            wanted = {"in_features": width, "n_classes": len(self.classes_), **asdict(config)}
+            if self.network_.settings == wanted:
+                return self.network_
+        return DAHGNN.from_config(width, len(self.classes_), config, torch.Generator().manual_seed(seed))
+
+    def _keep(
+        self, network: DAHGNN, features: Tensor, hypergraph: Hypergraph, found: Neighbors, scaling: Scaling
+    ) -> None:
+        """Keep what new rows need."""
+        self.network_, self.hypergraph_ = network.eval(), hypergraph
+        self._features, self._scaling = features, scaling
+        self._radius = found.distances.amax(1) if found.distances.shape[1] else None
+        self._induce()
+        layer = network.attention1
+        with torch.no_grad():
+            self.density_ = self._induction.density(layer.delta, layer.neighbourhood).double().numpy()
+
+    def _induce(self) -> None:
+        self._induction = Induction(self.network_, self._features, self.hypergraph_, self._radius)
+
+    def _embed(self, X: ArrayLike) -> Array:
+        """Return the logits of rows; fitted ones, found by their features, have those of the fit."""
+        check_is_fitted(self)
+        features = self._scaling.apply(self._rows(X, reset=False))
+        logits = np.empty((len(features), len(self.classes_)))
+        with _threads(self.n_jobs, len(features)):
+            for start in range(0, len(features), _BATCH):
+                some = features[start : start + _BATCH]
+                found = nearest(some, self._features, min(self.k_, len(self._features)))
+                result = self._induction.logits(some, found).double().numpy()
+                fitted = (found.distances[:, 0] == 0).numpy()
+                result[fitted] = self.embedding_[found.indices[:, 0].numpy()[fitted]]
+                logits[start : start + _BATCH] = result
+        return logits
+
+    def _temperature(self, logits: Tensor, encoded: Tensor, split: Split) -> float:
+        if not self.calibrate or len(split.validation) < _FEWEST_FOR_TEMPERATURE:
+            return 1.0
+        return best_temperature(logits[split.validation], encoded[split.validation])
+
+    def _listen(self, callback: Callable[[Epoch], None] | None) -> Callable[[Epoch], None]:
+        every = 0 if self.verbose < 1 else 1 if self.verbose > 1 else 100
+
+        def hear(epoch: Epoch) -> None:
+            if every and epoch.epoch % every == 0:
+                self._log(
+                    "Epoch %d: loss %.4f, held out %.4f, accuracy %.2f %%",
+                    epoch.epoch,
+                    epoch.train_loss,
+                    epoch.validation_loss,
+                    100 * epoch.validation_accuracy,
+                )
+            if callback is not None:
+                callback(epoch)
+
+        return hear
+
+    def _log(self, message: str, *values: object) -> None:
+        if self.verbose:
+            logger.warning(message, *values)
+
+
+def _check_hypergraph(hypergraph: Hypergraph, neighbors: object, n: int) -> None:
+    if neighbors is not None:
+        raise ValueError("Give 'neighbors' or 'hypergraph', not both.")
+    if not isinstance(hypergraph, Hypergraph):
+        raise bad_type("hypergraph", "fit", "a Hypergraph", type(hypergraph).__name__)
+    if hypergraph.n_nodes != n:
+        raise bad_value("hypergraph", "fit", f"of {n} nodes", f"{hypergraph.n_nodes}")
+
+
+def _as_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Neighbors:
+    """Return known neighbours and how far they are, which decides what hyperedges a new row joins."""
+    given = neighbors.indices if isinstance(neighbors, Neighbors) else neighbors
+    indices = as_tensor(given, "neighbors", "fit").cpu()
+    if indices.dim() != 2 or len(indices) != len(features):
+        raise bad_value("neighbors", "fit", f"of {len(features)} rows", f"shape {tuple(indices.shape)}")
+    check_in_range(indices, "neighbors", "fit", below=len(features), what="n_nodes")
+    distances = torch.stack([(features - features[column]).norm(dim=1) for column in indices.T], 1)
+    return Neighbors(indices, distances)
+
+
+def _share_among_equals(embedding: Array, features: Tensor) -> Array:
+    """Give equal rows the mean of what they have: nothing but their number tells them apart."""
+    places: dict[bytes, int] = {}
+    group = np.array([places.setdefault(row.tobytes(), len(places)) for row in features.numpy()])
+    if len(places) == len(group):
+        return embedding
+    sums = np.zeros((len(places), embedding.shape[1]))
+    np.add.at(sums, group, embedding)
+    return np.asarray((sums / np.bincount(group)[:, None])[group])
+
+
+@contextlib.contextmanager
+def _threads(n_jobs: int | None, n: int) -> Iterator[None]:
+    """Give torch so many threads for the block; by default one for few rows, and else what it has."""
+    before = torch.get_num_threads()
+    if n_jobs is None:
+        n_jobs = 1 if n < _FEW_ROWS else before
+    if n_jobs < 0:
+        n_jobs = max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    if n_jobs == 0:
+        raise bad_value("n_jobs", "DAHGNNClassifier", "a number of threads, or -1 for all cores", 0)
+    torch.set_num_threads(n_jobs)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

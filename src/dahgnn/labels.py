@@ -1,0 +1,55 @@
+"""Labels of any type, some of them unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dahgnn.checks import bad_type
+
+Array = NDArray[Any]
+
+
+def known_labels(y: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the labels that are known, and at which rows: not −1 among numbers, not None or NaN."""
+    from sklearn.utils.validation import column_or_1d
+
+    # NumPy would write a NaN between words as a word.
+    labels = column_or_1d(np.asarray(y, dtype=None if hasattr(y, "dtype") else object), warn=True)
+    known = np.ones(len(labels), dtype=bool)
+    if labels.dtype.kind == "O":
+        known = np.array([not _is_missing(label) for label in labels], dtype=bool)
+    elif labels.dtype.kind == "f":
+        known = ~np.isnan(labels)
+    values = labels[known]
+    if values.dtype.kind == "O":
+        kinds = {str if isinstance(label, str) else type(label) for label in values}
+        if len(kinds) > 1 and str in kinds:
+            got = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise bad_type("y", "DAHGNNClassifier", "labels of one type", got)
+        values = np.array(values.tolist())
+    if values.dtype.kind in "iuf":
+        if not np.isfinite(values).all():
+            raise ValueError("Input y contains infinity or a value too large for a class.")
+        known[np.flatnonzero(known)[values == -1]] = False
+        values = values[values != -1]
+    return values, known
+
+
+def _is_missing(label: object) -> bool:
+    """Whether a label is None, NaN, or pandas' NA, which is equal to nothing and says so by an error."""
+    if label is None or type(label).__name__ == "NAType":
+        return True
+    return isinstance(label, float | np.floating) and bool(np.isnan(label))
+
+
+def hold_out(encoded: Array, share: float, generator: np.random.RandomState) -> Array:
+    """Draw a share of each class, and at least one row where a class has two."""
+    held = []
+    for label in range(int(encoded.max()) + 1):
+        rows = generator.permutation(np.flatnonzero(encoded == label))
+        count = min(max(1, round(share * len(rows))), len(rows) - 1)
+        held.append(rows[:count])
+    return np.sort(np.concatenate(held))

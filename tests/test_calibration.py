@@ -1,0 +1,36 @@
+"""Temperatures."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from dahgnn.calibration import best_temperature, softmax
+
+
+@pytest.mark.parametrize("factor", [0.25, 1.0, 8.0])
+def test_the_temperature_that_was_put_in_is_found(factor):
+    """Labels drawn by the softmax of logits need a temperature of one; scaled logits, their scale."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(20000, 4, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
+    assert best_temperature(factor * logits, labels) == pytest.approx(factor, rel=0.05)
+
+
+def test_no_other_temperature_is_better():
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(50, 3, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, 3, (50,), generator=generator)
+    best = best_temperature(logits, labels)
+    losses = [float(cross_entropy(logits / t, labels)) for t in np.geomspace(0.05, 20, 200)]
+    assert float(cross_entropy(logits / best, labels)) <= min(losses) + 1e-9
+
+
+def test_the_ends_are_ends():
+    right = 10 * torch.eye(3, dtype=torch.float64)
+    assert best_temperature(right, torch.arange(3)) == pytest.approx(0.05, rel=0.01)
+    assert best_temperature(-right, torch.arange(3)) == pytest.approx(20, rel=0.01)
+
+
+def test_softmax_of_large_numbers():
+    np.testing.assert_allclose(softmax(np.array([[1e4, 1e4, -1e4]])), [[0.5, 0.5, 0]])

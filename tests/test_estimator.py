@@ -1,0 +1,323 @@
+"""The classifier beyond scikit-learn's own checks (see test_estimator_checks)."""
+
+import logging
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dahgnn import DAHGNNClassifier, Hypergraph
+from dahgnn.knn import knn
+
+QUICK = {"max_epochs": 150, "patience": 50, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+def hide(y, keep=10, seed=0, missing=-1):
+    """Leave some labels of each class."""
+    generator = np.random.default_rng(seed)
+    shown = np.concatenate(
+        [generator.permutation(np.flatnonzero(y == label))[:keep] for label in np.unique(y)]
+    )
+    hidden = np.full(len(y), missing, dtype=object if missing is None else np.asarray(y).dtype)
+    hidden[shown] = np.asarray(y)[shown]
+    return hidden
+
+
+@pytest.fixture(scope="module")
+def fitted(iris):
+    features, labels = iris
+    return DAHGNNClassifier(**QUICK).fit(features, hide(labels))
+
+
+def test_it_learns_from_few_labels(iris, fitted):
+    features, labels = iris
+    assert fitted.score(features, labels) > 0.9
+    assert fitted.transduction_.shape == labels.shape
+    assert fitted.label_distributions_.shape == (150, 3)
+    np.testing.assert_allclose(fitted.label_distributions_.sum(1), 1)
+    assert ((fitted.density_ >= 0) & (fitted.density_ <= fitted.k_ + 1e-3)).all()
+    assert len(fitted.history_) == fitted.n_iter_ + 1
+    assert fitted.history_[fitted.best_epoch_]["validation_loss"] == min(
+        epoch["validation_loss"] for epoch in fitted.history_
+    )
+    assert len(fitted.train_indices_) + len(fitted.validation_indices_) == 30
+
+
+def test_fitted_rows_get_what_the_fit_gave_them(iris, fitted):
+    features, _ = iris
+    np.testing.assert_array_equal(fitted.predict(features), fitted.transduction_)
+    np.testing.assert_array_equal(fitted.predict_proba(features), fitted.label_distributions_)
+    np.testing.assert_array_equal(fitted.transform(features), fitted.embedding_)
+
+
+def test_equal_rows_get_equal_labels(iris):
+    features, labels = iris
+    twice = np.concatenate([features, features[:75]])
+    classifier = DAHGNNClassifier(**QUICK).fit(twice, np.concatenate([hide(labels), np.full(75, -1)]))
+    np.testing.assert_array_equal(classifier.embedding_[:75], classifier.embedding_[150:])
+    np.testing.assert_array_equal(classifier.transform(twice), classifier.embedding_)
+
+
+def test_new_rows_get_labels_without_a_new_fit():
+    features, labels = load_digits(return_X_y=True)
+    old, new = slice(0, 1300), slice(1300, None)
+    classifier = DAHGNNClassifier(max_epochs=150, random_state=0).fit(features[old], hide(labels[old], 20))
+    before = {name: weight.clone() for name, weight in classifier.network_.state_dict().items()}
+    accuracy = (classifier.predict(features[new]) == labels[new]).mean()
+    transductive = (classifier.transduction_ == labels[old]).mean()
+    assert accuracy > 0.88
+    assert accuracy > transductive - 0.06  # other people wrote the last ones
+    for name, weight in classifier.network_.state_dict().items():
+        assert torch.equal(weight, before[name])
+    together = classifier.predict_proba(features[new][:50])
+    alone = np.concatenate([classifier.predict_proba(row[None]) for row in features[new][:50]])
+    np.testing.assert_allclose(alone, together, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (np.array(["one", "two", "three"]), None),
+        (np.array(["a", "b", "c"], dtype=object), float("nan")),
+        (np.array([10, 20, 30]), -1),
+        (np.array([1.0, 2.0, 3.0]), float("nan")),
+        (np.array(["</script><script>alert(1)</script>", "", "c"]), None),
+    ],
+)
+def test_labels_of_any_type(iris, names, missing):
+    features, labels = iris
+    given = np.array([names[label] for label in labels], dtype=object)
+    shown = hide(labels) >= 0
+    given[~shown] = missing
+    if names.dtype.kind in "if":
+        given = given.astype(names.dtype)
+    classifier = DAHGNNClassifier(**QUICK).fit(features, given)
+    assert classifier.classes_.tolist() == sorted(names.tolist())
+    assert (classifier.transduction_ == names[labels]).mean() > 0.8
+
+
+def test_two_values_and_nothing_else(iris):
+    features, labels = iris
+    given = np.array([bool(label) for label in labels], dtype=object)
+    given[::2] = None
+    classifier = DAHGNNClassifier(**QUICK).fit(features, given)
+    assert classifier.classes_.tolist() == [False, True]
+
+
+def test_a_frame_and_its_names(iris):
+    pandas = pytest.importorskip("pandas")
+    features, labels = iris
+    frame = pandas.DataFrame(features, columns=["a", "b", "c", "d"])
+    names = pandas.Series(np.array(["x", "y", "z"])[labels]).where(hide(labels) >= 0)
+    classifier = DAHGNNClassifier(**QUICK).fit(frame, names)
+    assert classifier.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert classifier.predict(frame).tolist() == classifier.transduction_.tolist()
+    with pytest.raises(ValueError, match="feature names should match"):
+        classifier.predict(frame[["b", "a", "c", "d"]])
+
+
+def test_sparse_and_dense_are_the_same(iris):
+    features, labels = iris
+    given = hide(labels)
+    dense, sparse = (DAHGNNClassifier(**QUICK).fit(rows, given) for rows in (features, csr_array(features)))
+    np.testing.assert_allclose(sparse.embedding_, dense.embedding_, atol=1e-5)
+
+
+def test_a_sparse_table_that_would_fill_the_memory_is_refused(iris):
+    huge = csr_array((10, 2**31), dtype=np.float32)
+    with pytest.raises(ValueError, match="TruncatedSVD"):
+        DAHGNNClassifier().fit(huge, [0, 1] * 5)
+
+
+def test_known_neighbours_and_hypergraphs(iris):
+    features, labels = iris
+    given = hide(labels)
+    scaled = (features - features.mean(0)) / features.std(0)
+    neighbors = knn(scaled.astype(np.float32), 5)
+    by_rows, by_value = (
+        DAHGNNClassifier(**QUICK, scale="columns").fit(features, given, neighbors=each)
+        for each in (neighbors.indices.numpy(), neighbors)
+    )
+    np.testing.assert_allclose(by_rows.embedding_, by_value.embedding_)
+    found = DAHGNNClassifier(k=5, scale="columns", **QUICK).fit(features, given)
+    np.testing.assert_allclose(by_rows.embedding_, found.embedding_, atol=1e-4)
+    hypergraph = Hypergraph.from_hyperedges([range(i, i + 5) for i in range(0, 150, 5)], n_nodes=150)
+    own = DAHGNNClassifier(**QUICK).fit(features, given, hypergraph=hypergraph)
+    assert own.hypergraph_.n_hyperedges == 30
+    assert own.predict(features + 0.01).shape == (150,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"neighbors": [[0]]}, "must be of 150 rows"),
+        ({"neighbors": np.full((150, 3), 150)}, "between 0 and"),
+        ({"hypergraph": Hypergraph.from_hyperedges([[0, 1]], n_nodes=2)}, "of 150 nodes. Got 2"),
+    ],
+)
+def test_neighbours_that_do_not_fit_are_refused(iris, arguments, message):
+    features, labels = iris
+    with pytest.raises(ValueError, match=message):
+        DAHGNNClassifier(**QUICK).fit(features, labels, **arguments)
+
+
+def test_held_out_rows_can_be_named_or_none(iris):
+    features, labels = iris
+    given = hide(labels)
+    shown = np.flatnonzero(given >= 0)
+    named = DAHGNNClassifier(**QUICK, validation=shown[::5]).fit(features, given)
+    assert named.validation_indices_.tolist() == shown[::5].tolist()
+    none = DAHGNNClassifier(**QUICK, validation=None).fit(features, given)
+    assert len(none.validation_indices_) == 0
+    assert none.train_indices_.tolist() == shown.tolist()
+    assert none.temperature_ == 1
+    single = hide(labels, keep=1)
+    one = DAHGNNClassifier(**QUICK).fit(features, single)
+    assert len(one.train_indices_) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"validation": [0, 1]}, "labelled rows. Got row"),
+        ({"validation": 1.5}, "'validation' parameter"),
+        ({"scale": "colums"}, "'scale' parameter .* Did you mean 'columns'"),
+        ({"k": 0}, "'k' parameter"),
+        ({"dropout": 2.0}, "'dropout' parameter"),
+        ({"device": "abacus"}, "abacus"),
+        ({"n_jobs": 0}, "'n_jobs' parameter"),
+        ({"calibrate": "yes"}, "'calibrate' parameter"),
+    ],
+)
+def test_wrong_parameters_are_named(iris, change, message):
+    features, labels = iris
+    given = hide(labels)
+    given[:2] = -1
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
+        DAHGNNClassifier(**{**QUICK, **change}).fit(features, given)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([-1] * 150, "at least two classes. Got no labelled row"),
+        ([1] * 150, "at least two classes. Got 1 class"),
+        (np.linspace(0, 1, 150), "Unknown label type: continuous"),
+        ([0, 1], "as many rows. Got 150 and 2"),
+        (np.array(["a", 1] * 75, dtype=object), "labels of one type"),
+    ],
+)
+def test_labels_that_teach_nothing_are_refused(iris, y, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        DAHGNNClassifier(**QUICK).fit(iris[0], y)
+
+
+def test_numbers_that_are_none_are_refused(iris):
+    features, labels = iris
+    for wrong in (np.nan, np.inf, 1e39):
+        rows = features.copy()
+        rows[3, 2] = wrong
+        with pytest.raises(ValueError, match="NaN|infinity|float32"):
+            DAHGNNClassifier(**QUICK).fit(rows, labels)
+
+
+def test_weights_and_classes_that_count_more(iris):
+    features, labels = iris
+    given = hide(labels)
+    plain = DAHGNNClassifier(**QUICK).fit(features, given)
+    ones = DAHGNNClassifier(**QUICK).fit(features, given, sample_weight=np.ones(150))
+    np.testing.assert_allclose(ones.embedding_, plain.embedding_, atol=1e-3)
+    heavy = DAHGNNClassifier(**QUICK, class_weight={0: 1, 1: 100, 2: 1}).fit(features, given)
+    assert (heavy.transduction_ == 1).sum() > (plain.transduction_ == 1).sum()
+    balanced = DAHGNNClassifier(**QUICK, class_weight="balanced").fit(features, given)
+    assert (balanced.transduction_ == labels).mean() > 0.85
+
+
+def test_a_warm_start_goes_on(iris):
+    features, labels = iris
+    given = hide(labels)
+    classifier = DAHGNNClassifier(**{**QUICK, "max_epochs": 15}, warm_start=True).fit(features, given)
+    best = min(classifier.history_, key=lambda epoch: epoch["validation_loss"])
+    classifier.fit(features, given)
+    assert classifier.history_[0]["train_loss"] == pytest.approx(best["train_loss"], rel=1e-3)
+
+
+def test_the_same_seed_gives_the_same(iris):
+    features, labels = iris
+    given = hide(labels)
+    first, again = (DAHGNNClassifier(**QUICK).fit(features, given) for _ in range(2))
+    np.testing.assert_array_equal(first.embedding_, again.embedding_)
+    other = DAHGNNClassifier(**{**QUICK, "random_state": 1}).fit(features, given)
+    assert not np.array_equal(other.embedding_, first.embedding_)
+
+
+def test_it_lives_with_the_rest_of_scikit_learn(iris):
+    features, labels = iris
+    pipeline = make_pipeline(StandardScaler(), DAHGNNClassifier(**QUICK))
+    assert cross_val_score(pipeline, features, labels, cv=3).mean() > 0.8
+    search = GridSearchCV(DAHGNNClassifier(**QUICK), {"k": [3, 7]}, cv=2, n_jobs=2)
+    # Unlabelled rows are in the folds, too; they do not count in the score.
+    search.fit(features, hide(labels, 20))
+    assert search.best_score_ > 0.85
+    assert clone(search.best_estimator_).get_params()["k"] == search.best_params_["k"]
+
+
+def test_a_copy_by_pickle_predicts_the_same(iris, fitted):
+    rows = iris[0] + 0.05
+    copy = pickle.loads(pickle.dumps(fitted))  # noqa: S301, our own
+    np.testing.assert_array_equal(copy.predict_proba(rows), fitted.predict_proba(rows))
+
+
+def test_calibration_lowers_the_loss_of_held_out_rows_and_keeps_the_order():
+    features, labels = load_digits(return_X_y=True)
+    given = hide(labels, 20)
+    with_it, without = (
+        DAHGNNClassifier(**QUICK, calibrate=each).fit(features, given) for each in (True, False)
+    )
+    assert without.temperature_ == 1
+    held = with_it.validation_indices_
+
+    def loss(classifier):
+        return -np.log(classifier.label_distributions_[held, labels[held]]).mean()
+
+    assert loss(with_it) <= loss(without) + 1e-9
+    np.testing.assert_array_equal(with_it.transduction_, without.transduction_)
+
+
+def test_it_says_what_it_does(iris, caplog):
+    features, labels = iris
+    with caplog.at_level(logging.INFO):
+        DAHGNNClassifier(**QUICK, verbose=1).fit(features, hide(labels))
+    assert "Find the neighbours of 150 rows" in caplog.text
+    assert "Epoch 0: loss" in caplog.text
+    heard = []
+    DAHGNNClassifier(**QUICK).fit(features, hide(labels), callback=heard.append)
+    assert [epoch.epoch for epoch in heard] == list(range(len(heard)))
+
+
+def test_threads_are_given_back(iris):
+    before = torch.get_num_threads()
+    DAHGNNClassifier(**QUICK, n_jobs=1).fit(iris[0], hide(iris[1]))
+    assert torch.get_num_threads() == before
+
+
+def test_a_constant_column_changes_nothing(iris):
+    features, labels = iris
+    given = hide(labels)
+    wider = np.concatenate([features, np.full((150, 1), 12345.678)], 1)
+    for scale in ("columns", "whole"):
+        plain, more = (DAHGNNClassifier(**QUICK, scale=scale).fit(rows, given) for rows in (features, wider))
+        assert (plain.transduction_ == more.transduction_).mean() > 0.95
+        assert np.isfinite(more.embedding_).all()

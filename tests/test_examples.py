@@ -1,0 +1,146 @@
+"""The examples and the code of docs/how-to.md run, and find what they should."""
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Small data gain nothing by more, and on a busy machine threads wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def run(name: str) -> dict[str, object]:
+    return runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+
+
+def accuracies(shown: str) -> list[float]:
+    """Return the percentages in the lines that speak of accuracy."""
+    lines = [line for line in shown.splitlines() if line.startswith("Accuracy")]
+    return [float(number) for line in lines for number in re.findall(r"([\d.]+)%", line)]
+
+
+def test_digits(capsys):
+    run("digits.py")
+    rest, new = accuracies(capsys.readouterr().out)
+    assert rest > 90
+    assert new > 90
+
+
+def test_text(capsys):
+    run("text.py")
+    shown = capsys.readouterr().out
+    (rest,) = accuracies(shown)
+    assert rest > 90
+    assert "cooking: Who burnt the rice?" in shown
+    assert "football: Our captain scored twice." in shown
+
+
+def test_table(capsys):
+    pytest.importorskip("pandas")
+    names = run("table.py")
+    shown = capsys.readouterr().out
+    rest, new = accuracies(shown)
+    assert rest > 85
+    assert new > 75
+    assert "The column 'strength' is text" in shown
+    *_, header, first, _, _ = shown.splitlines()
+    assert header.split("  ") == ["row", "grower 1", "grower 2", "grower 3"]
+    expected = names["classifier"].predict_proba(names["new"].features)[0]
+    np.testing.assert_allclose([float(cell[:-1]) for cell in first.split()[1:]], 100 * expected, atol=0.06)
+
+
+def test_own_hypergraph(capsys, monkeypatch):
+    monkeypatch.delenv("DAHGNN_TEST_HYPERGRAPHS", raising=False)
+    run("own_hypergraph.py")
+    shown = capsys.readouterr().out
+    by_citations, by_neighbours = accuracies(shown)
+    assert by_citations > 85
+    assert by_citations > by_neighbours + 20
+    assert "n_nodes=600" in shown
+
+
+def test_own_hypergraph_reads_a_file(capsys, monkeypatch, tmp_path):
+    generator = np.random.default_rng(0)
+    labels = np.arange(120) % 2
+    words = csr_array(
+        (generator.random((120, 30)) < 0.1 + 0.2 * (np.arange(30) % 2 == labels[:, None])) * 1.0
+    )
+    np.savez(
+        tmp_path / "cocitation_cora.npz",
+        node=np.concatenate([generator.permutation(np.flatnonzero(labels == j % 2))[:4] for j in range(60)]),
+        hyperedge=np.arange(60).repeat(4),
+        labels=labels.astype(np.int16),
+        feature_data=words.data,
+        feature_indices=words.indices,
+        feature_indptr=words.indptr,
+        feature_shape=words.shape,
+    )
+    monkeypatch.setenv("DAHGNN_TEST_HYPERGRAPHS", str(tmp_path))
+    run("own_hypergraph.py")
+    shown = capsys.readouterr().out
+    assert "n_nodes=120" in shown
+    assert accuracies(shown)[0] > 80
+
+
+def test_pytorch_layers(capsys):
+    pytest.importorskip("torch_geometric")
+    names = run("pytorch_layers.py")
+    (rest,) = accuracies(capsys.readouterr().out)
+    assert rest > 88
+    assert len(names["result"].history) > 10
+
+
+def test_every_example_has_a_test_and_a_line_in_the_docs():
+    examples = {path.name for path in (ROOT / "examples").glob("*.py")}
+    tested = set(re.findall(r'run\("(\w+\.py)"\)', Path(__file__).read_text(encoding="utf-8")))
+    page = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
+    assert examples == tested
+    assert examples == set(re.findall(r"\]\(\.\./examples/(\w+\.py)\)", page))
+
+
+def test_the_code_of_the_how_to_runs(tmp_path, monkeypatch):
+    """All of it, from top to bottom, as one program; the data are what the page says that a reader has."""
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    y = np.arange(150) % 3
+    rows = 4 * generator.standard_normal((3, 8))[y] + generator.standard_normal((150, 8))
+    names = np.array(["red", "green", "blue"])[y]
+    for file, labels in (
+        ("data.csv", [name if row < 60 else "" for row, name in enumerate(names)]),
+        ("new.csv", names),
+    ):
+        lines = [f"{a},{b},{label}" for (a, b, *_), label in zip(rows, labels, strict=True)]
+        Path(file).write_text("\n".join(["a,b,colour", *lines]))
+    known = {
+        "X": rows,
+        "y": np.where(np.arange(150) < 60, y, -1),
+        "X_new": rows[::2] + 0.01,
+        "sentences": [f"a {name} thing, number {row}" for row, name in enumerate(names)],
+        "new_sentences": ["one red thing", "another blue thing"],
+        "topics": [name if row < 60 else None for row, name in enumerate(names)],
+        "papers": generator.permuted(np.arange(150).reshape(50, 3).T, axis=1).flatten(),
+        "groups": np.arange(150) % 50,
+        "n_groups": 50,
+    }
+    page = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(code, known)  # noqa: S102, it is our own
+    assert np.mean(known["labels"] == y) > 0.9
+    assert np.mean(known["new_labels"] == y[::2]) > 0.9
+    assert known["new_topics"].tolist() == ["red", "blue"]
+    assert known["table"].names == ("a", "b")
+    assert known["probabilities"].shape == (150, 3)
+    assert known["result"].accuracy(y, np.arange(60, 150)) > 0.9

@@ -1,0 +1,41 @@
+"""Labels of any type."""
+
+import numpy as np
+import pytest
+
+from dahgnn.labels import hold_out, known_labels
+
+
+@pytest.mark.parametrize(
+    ("y", "values", "known"),
+    [
+        ([0, -1, 2], [0, 2], [True, False, True]),
+        ([0.0, float("nan"), 2.0, -1.0], [0.0, 2.0], [True, False, True, False]),
+        (["a", None, "b"], ["a", "b"], [True, False, True]),
+        (["a", float("nan"), ""], ["a", ""], [True, False, True]),
+        ([1, None, -1, 3], [1, 3], [True, False, False, True]),
+        ([True, None, False], [True, False], [True, False, True]),
+        ([True, False], [True, False], [True, True]),
+        (["-1", "1"], ["-1", "1"], [True, True]),
+    ],
+)
+def test_what_is_known(y, values, known):
+    got = known_labels(y)
+    assert got[0].tolist() == values
+    assert got[1].tolist() == known
+
+
+def test_pandas_has_a_missing_of_its_own():
+    pandas = pytest.importorskip("pandas")
+    values, known = known_labels(pandas.Series(["a", pandas.NA, "b"], dtype="string"))
+    assert values.tolist() == ["a", "b"]
+    assert known.tolist() == [True, False, True]
+
+
+def test_a_share_of_each_class_is_held_out():
+    encoded = np.array([0] * 10 + [1] * 2 + [2] + [-1] * 5)
+    held = hold_out(encoded, 0.3, np.random.RandomState(0))
+    assert np.bincount(encoded[held], minlength=3).tolist() == [3, 1, 0]
+    assert held.tolist() == sorted(held)
+    all_but_one = hold_out(encoded, 1.0, np.random.RandomState(0))
+    assert np.bincount(encoded[all_but_one], minlength=3).tolist() == [9, 1, 0]
