@@ -28,6 +28,10 @@ def model(**changes) -> DAHGNN:
     return DAHGNN(5, 3, hidden=6, heads=2, units=4, generator=generator, **changes).double().eval()
 
 
+def logits(induction, features, neighbors):
+    return induction.evaluate(features, neighbors)[0]
+
+
 SETTINGS = [
     {},
     {"density": False},
@@ -48,14 +52,14 @@ def test_a_copy_of_a_node_gets_what_the_node_has(features, changes, weighted):
     hypergraph = Hypergraph.from_neighbors(indices, weights=weights)
     network = model(**changes)
     induction = Induction(network, features, hypergraph, distances[:, -1])
-    expected = network(features, hypergraph)
+    expected, density = network(features, hypergraph), induction.density()
     for node in range(N):
         copy = Neighbors(indices[node : node + 1], distances[node : node + 1])
         # The copy's own hyperedge weighs one: only a node whose hyperedge does, too, is the same.
         if weights is None or weights[node] == 1:
-            torch.testing.assert_close(
-                induction.logits(features[node : node + 1], copy), expected[node : node + 1]
-            )
+            got, dense = induction.evaluate(features[node : node + 1], copy)
+            torch.testing.assert_close(got, expected[node : node + 1])
+            torch.testing.assert_close(dense, density[node : node + 1])
 
 
 @pytest.mark.parametrize("changes", SETTINGS)
@@ -64,11 +68,11 @@ def test_the_trace_is_the_network(features, changes):
     hypergraph = Hypergraph.from_neighbors(indices)
     network = model(**changes)
     induction = Induction(network, features, hypergraph, distances[:, -1])
-    logits = induction.second.back.sums.flatten(1)
+    sums = induction.second.back.sums.flatten(1)
     if network.shortcut is not None:
         nodes = network.convolution(features, hypergraph)[0]
-        logits = logits + torch.nn.functional.elu(nodes) @ network.shortcut
-    torch.testing.assert_close(logits, network(features, hypergraph))
+        sums = sums + torch.nn.functional.elu(nodes) @ network.shortcut
+    torch.testing.assert_close(sums, network(features, hypergraph))
     for step, incidence in (
         (induction.first.there, hypergraph.to_hyperedges),
         (induction.second.back, hypergraph.to_nodes),
@@ -88,13 +92,13 @@ def test_a_new_node_gets_the_same_in_any_company(data):
     neighbors = knn(points, K)
     induction = Induction(model(), points, Hypergraph.from_neighbors(neighbors), neighbors.distances[:, -1])
     found = nearest(new, points, K)
-    together = induction.logits(new, found)
+    together = logits(induction, new, found)
     order = torch.randperm(len(new), generator=generator)
-    shuffled = induction.logits(new[order], Neighbors(found.indices[order], found.distances[order]))
+    shuffled = logits(induction, new[order], Neighbors(found.indices[order], found.distances[order]))
     torch.testing.assert_close(shuffled, together[order])
     for row in range(len(new)):
         one = Neighbors(found.indices[row : row + 1], found.distances[row : row + 1])
-        torch.testing.assert_close(induction.logits(new[row : row + 1], one), together[row : row + 1])
+        torch.testing.assert_close(logits(induction, new[row : row + 1], one), together[row : row + 1])
 
 
 def test_a_far_node_joins_nobody(features):
@@ -105,10 +109,10 @@ def test_a_far_node_joins_nobody(features):
     found = nearest(far, features, K)
     with_radius = Induction(model(), features, hypergraph, neighbors.distances[:, -1])
     without = Induction(model(), features, hypergraph)
-    assert torch.equal(with_radius.logits(far, found), without.logits(far, found))
+    assert torch.equal(logits(with_radius, far, found), logits(without, far, found))
     assert not torch.equal(
-        with_radius.logits(features[:2], nearest(features[:2], features, K)),
-        without.logits(features[:2], nearest(features[:2], features, K)),
+        logits(with_radius, features[:2], nearest(features[:2], features, K)),
+        logits(without, features[:2], nearest(features[:2], features, K)),
     )
 
 
@@ -117,9 +121,9 @@ def test_a_hypergraph_without_centres_takes_new_nodes(features):
         [[0, 1, 2, 3], [3, 4, 5], [6, 7, 8, 9, 10, 11, 12, 13]], n_nodes=N
     )
     induction = Induction(model(), features, hypergraph, torch.ones(N))
-    logits = induction.logits(features[:3], nearest(features[:3], features, 2))
-    assert logits.shape == (3, 3)
-    assert torch.isfinite(logits).all()
+    got = logits(induction, features[:3], nearest(features[:3], features, 2))
+    assert got.shape == (3, 3)
+    assert torch.isfinite(got).all()
 
 
 def test_the_density_of_a_newcomer_stays_in_the_scale(features):
@@ -128,4 +132,4 @@ def test_the_density_of_a_newcomer_stays_in_the_scale(features):
     network = model()
     induction = Induction(network, features, Hypergraph.from_neighbors(indices), distances[:, -1])
     crowded = Neighbors(torch.zeros(1, K, dtype=torch.int64), torch.zeros(1, K, dtype=torch.float64))
-    assert torch.isfinite(induction.logits(features[:1], crowded)).all()
+    assert torch.isfinite(logits(induction, features[:1], crowded)).all()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -31,7 +31,6 @@ from dahgnn.bench import (
 )
 from dahgnn.cnn import CONFIGS
 from dahgnn.cnn_training import CNNEpoch
-from dahgnn.config import TrainingConfig
 from dahgnn.datasets import TITLES, load_images
 from dahgnn.demo import run_demo
 from dahgnn.downloads import data_folder, fetch
@@ -39,6 +38,7 @@ from dahgnn.features import make_features, read_header
 from dahgnn.page import write_report
 from dahgnn.plain_loop import Epoch
 from dahgnn.reproduce import reproduce
+from dahgnn.scaling import SCALES
 from dahgnn.specs import builtin_specs, load_spec
 
 if TYPE_CHECKING:
@@ -117,9 +117,51 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("folder", type=Path, metavar="DIR", help="holds runs.jsonl and spec.json")
     report.set_defaults(command=_report, extra="reproduce")
 
+    own = commands.add_parser("fit", help="label the rest of your own table")
+    own.add_argument("table", type=Path, metavar="FILE", help="csv, tsv, parquet, npz or npy")
+    own.add_argument("--label", required=True, metavar="COLUMN", help="its labels; empty means unlabelled")
+    own.add_argument("--id", metavar="COLUMN", help="names of the rows (their numbers)")
+    own.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    own.add_argument("--out", type=Path, metavar="DIR", help="results (runs/FILE)")
+    own.add_argument("-k", type=int, default=10, metavar="N", help="neighbours of a row (%(default)s)")
+    own.add_argument("--seed", type=int, default=0, metavar="N", help="of everything (%(default)s)")
+    own.add_argument(
+        "--validation",
+        type=float,
+        default=0.2,
+        metavar="SHARE",
+        help="of labelled rows, held out (%(default)s)",
+    )
+    own.add_argument("--scale", choices=SCALES, default="auto", help="of the columns (%(default)s)")
+    own.add_argument(
+        "--map", choices=("auto", "tsne", "pca"), default="auto", help="of the page (t-SNE up to 20,000 rows)"
+    )
+    own.add_argument("--device", default="auto", help="cpu or cuda (what there is)")
+    own.set_defaults(command=_fit, extra="fit")
+
+    predict = commands.add_parser("predict", help="label the rows of another file, without a new fit")
+    _add_fitted(predict)
+    predict.add_argument("table", type=Path, metavar="FILE", help="with the columns of the fitted one")
+    predict.add_argument("--out", type=Path, metavar="FILE.csv", help="results (DIR/FILE-predictions.csv)")
+    predict.set_defaults(command=_predict, extra="fit")
+
+    why = commands.add_parser("explain", help="say why a row got its label")
+    _add_fitted(why)
+    why.add_argument("--row", required=True, metavar="ID", help="the id of a fitted row")
+    why.set_defaults(command=_explain, extra="fit")
+
+    more = commands.add_parser("suggest", help="choose the rows to label next")
+    _add_fitted(more)
+    more.add_argument("-n", type=int, default=20, metavar="N", help="how many (%(default)s)")
+    more.set_defaults(command=_suggest, extra="fit")
+
     version = commands.add_parser("version", help="print the versions of dahgnn and what it runs on")
     version.set_defaults(command=_version, extra="demo")
     return parser
+
+
+def _add_fitted(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what 'dahgnn fit' wrote")
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -195,6 +237,54 @@ def _report(options: argparse.Namespace) -> None:
     _print_written(options.folder, write_report(options.folder))
 
 
+def _fit(options: argparse.Namespace) -> None:
+    from dahgnn.fit_folder import METRICS, MODEL, PAGE, PREDICTIONS, FitOptions, fit_table
+
+    folder = options.out or Path("runs") / options.table.stem
+    chosen = FitOptions(
+        label=options.label,
+        id=options.id,
+        drop=options.drop,
+        k=options.k,
+        seed=options.seed,
+        validation=options.validation,
+        scale=options.scale,
+        device=options.device,
+        map=options.map,
+    )
+    with _Display() as display:
+        metrics = fit_table(options.table, folder, chosen, display)
+    if metrics["held_out"]:
+        percent = 100 * metrics["held_out_accuracy"]
+        print(f"\n{percent:.1f} % of {metrics['held_out']} labelled rows that were held out are right.")
+    print(f"Written to {folder}: {', '.join((PREDICTIONS, METRICS, MODEL, PAGE))}")
+
+
+def _predict(options: argparse.Namespace) -> None:
+    from dahgnn.fit_folder import predict_table
+
+    target = options.out or options.folder / f"{options.table.stem}-predictions.csv"
+    with _Display() as display:
+        count = predict_table(options.folder, options.table, target, display)
+    print(f"\n{count:,} rows. Written to {target}")
+
+
+def _explain(options: argparse.Namespace) -> None:
+    from dahgnn.fit_folder import FittedFolder
+
+    print(FittedFolder.open(options.folder).explain(options.row))
+
+
+def _suggest(options: argparse.Namespace) -> None:
+    from dahgnn.fit_folder import FittedFolder
+
+    rows = FittedFolder.open(options.folder).suggest(options.n)
+    width = max([2, *(len(row[0]) for row in rows)])
+    print(f"{'id':{width}}  margin  density  predicted")
+    for name, label, margin, density in rows:
+        print(f"{name:{width}}  {margin:6.3f}  {density:7.2f}  {label}")
+
+
 def _print_written(folder: Path, written: Sequence[Path]) -> None:
     markdown = folder / "report.md"
     if markdown in written:
@@ -210,6 +300,18 @@ def _version(_: argparse.Namespace) -> None:
 def _complain(message: str, status: int) -> int:
     print(f"dahgnn: {message}", file=sys.stderr)
     return status
+
+
+class _Schedule(Protocol):
+    """When a training ends."""
+
+    @property
+    def max_epochs(self) -> int:
+        """At the latest."""
+
+    @property
+    def patience(self) -> int:
+        """Without a better epoch."""
 
 
 class _Display:
@@ -237,8 +339,12 @@ class _Display:
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
+    def note(self, text: str) -> None:
+        """Show a sentence above the stages."""
+        self.progress.console.print(text, markup=False, highlight=False)
+
     @contextmanager
-    def stage(self, name: str, config: TrainingConfig | None = None) -> Iterator[Callable[[Epoch], None]]:
+    def stage(self, name: str, config: _Schedule | None = None) -> Iterator[Callable[[Epoch], None]]:
         """Show a stage until the block ends; a bar fills as the training nears its end."""
         start = time.perf_counter()
         task = self.progress.add_task(name, total=None, state="")

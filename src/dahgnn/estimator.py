@@ -21,8 +21,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
+from dahgnn.attention import Trace
 from dahgnn.calibration import best_temperature, softmax
-from dahgnn.checks import as_tensor, bad_type, bad_value, check_flag, check_in_range, check_number
+from dahgnn.checks import (
+    as_tensor,
+    bad_type,
+    bad_value,
+    check_count,
+    check_device,
+    check_flag,
+    check_in_range,
+    check_number,
+)
 from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.induction import Induction
@@ -48,7 +58,7 @@ _LARGEST = float(np.finfo(np.float32).max) / 4
 # Fewer rows are done before a second thread has woken up, and on a busy machine long before.
 _FEW_ROWS = 2048
 # Held-out rows that a temperature can be found with.
-_FEWEST_FOR_TEMPERATURE = 20
+_FEWEST_FOR_TEMPERATURE = 50
 
 
 class DAHGNNClassifier(
@@ -75,12 +85,13 @@ class DAHGNNClassifier(
         Labelled rows that are held out, to choose the epoch: a share of each class, or which rows; a class
         with one labelled row keeps it. None holds out nothing, and the training loss decides.
     scale : {"auto", "columns", "whole", "none"}
-        Columns of mean 0 and deviation 1, or the table as a whole, as pixels and embeddings need it, or
-        neither. "auto" takes the one of the first two by which labelled rows more often have their nearest
-        labelled row in their own class. The scale is kept and applied to new rows.
+        Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
+        or neither. The first two give rows the same length in the mean. "auto" takes the one of them by which
+        labelled rows more often have their nearest labelled row in their own class. The scale is kept and
+        applied to new rows.
     calibrate : bool
         Whether probabilities get a temperature that fits the held-out rows (Guo et al., 2017), if those are
-        20 or more. The order of classes stays as it is.
+        50 or more. The order of classes stays as it is.
     class_weight : dict, "balanced" or None
         How much the rows of a class count in the loss, as elsewhere in scikit-learn.
     warm_start : bool
@@ -246,7 +257,9 @@ class DAHGNNClassifier(
                 device=device,
                 callback=self._listen(callback),
             )
-            self._keep(network.cpu(), features, graph.to("cpu"), found, scaling)
+            radius = found.distances.amax(1) if found.distances.shape[1] else None
+            self.keep(network.cpu(), features, graph.to("cpu"), radius, scaling)
+            self.density_ = self._induction.density().double().numpy()
         self.history_ = [asdict(epoch) for epoch in result.history]
         self.n_iter_, self.best_epoch_ = len(result.history) - 1, result.best_epoch
         self.train_indices_, self.validation_indices_ = split.train.numpy(), split.validation.numpy()
@@ -271,6 +284,11 @@ class DAHGNNClassifier(
         """Return the embedding, (m, c): the network's last output."""
         return self._embed(X)
 
+    def predict_both(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Return the probabilities of the classes, (m, c), and the density of each row, (m,)."""
+        embedding, density = self._evaluate(X)
+        return softmax(embedding / self.temperature_), density
+
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy; rows without a label are left out, so that a search can hold out any rows."""
         labels, known = known_labels(y)
@@ -278,6 +296,11 @@ class DAHGNNClassifier(
             raise bad_value("y", "score", "labelled at some rows", "none")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(labels, self.predict(X)[known], sample_weight=weight))
+
+    def traces(self) -> tuple[Trace, Trace]:
+        """Return what passed among the fitted rows in the two attention layers."""
+        check_is_fitted(self)
+        return self._induction.first, self._induction.second
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -302,6 +325,7 @@ class DAHGNNClassifier(
         """Check the parameters that have a check of their own."""
         check_flag("calibrate", self.calibrate, "DAHGNNClassifier")
         check_flag("warm_start", self.warm_start, "DAHGNNClassifier")
+        check_count("verbose", self.verbose, "DAHGNNClassifier", low=0)
         own = self.get_params(deep=False)
         model, training = (
             {field.name: own[field.name] for field in fields(config) if field.name in own}
@@ -383,11 +407,9 @@ class DAHGNNClassifier(
         return np.asarray(weights)
 
     def _device(self) -> torch.device:
-        if not isinstance(self.device, str):
-            raise bad_type("device", "DAHGNNClassifier", "a string", type(self.device).__name__)
         if self.device == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return torch.device(self.device)
+        return check_device(self.device, "DAHGNNClassifier")
 
     def _neighbors(
         self,
@@ -398,7 +420,8 @@ class DAHGNNClassifier(
     ) -> Neighbors:
         """Return the neighbours of each row, as they are known or as they are found."""
         n = len(features)
-        self.k_ = min(self.k, n - 1) if isinstance(self.k, int) else self.k
+        check_count("k", self.k, "DAHGNNClassifier")
+        self.k_ = min(int(self.k), n - 1)
         if hypergraph is not None:
             _check_hypergraph(hypergraph, neighbors, n)
             return Neighbors(torch.empty(n, 0, dtype=torch.int64), torch.empty(n, 0))
@@ -418,35 +441,40 @@ class DAHGNNClassifier(
                 return self.network_
         return DAHGNN.from_config(width, len(self.classes_), config, torch.Generator().manual_seed(seed))
 
-    def _keep(
-        self, network: DAHGNN, features: Tensor, hypergraph: Hypergraph, found: Neighbors, scaling: Scaling
+    def keep(
+        self,
+        network: DAHGNN,
+        features: Tensor,
+        hypergraph: Hypergraph,
+        radius: Tensor | None,
+        scaling: Scaling,
     ) -> None:
-        """Keep what new rows need."""
+        """Keep what new rows need; for `fit` and whoever reads a classifier from a file."""
         self.network_, self.hypergraph_ = network.eval(), hypergraph
-        self._features, self._scaling = features, scaling
-        self._radius = found.distances.amax(1) if found.distances.shape[1] else None
+        self._features, self._scaling, self._radius = features, scaling, radius
         self._induce()
-        layer = network.attention1
-        with torch.no_grad():
-            self.density_ = self._induction.density(layer.delta, layer.neighbourhood).double().numpy()
 
     def _induce(self) -> None:
         self._induction = Induction(self.network_, self._features, self.hypergraph_, self._radius)
 
     def _embed(self, X: ArrayLike) -> Array:
-        """Return the logits of rows; fitted ones, found by their features, have those of the fit."""
+        return self._evaluate(X)[0]
+
+    def _evaluate(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Return logits and density of rows; fitted ones, found by their features, have those of the fit."""
         check_is_fitted(self)
         features = self._scaling.apply(self._rows(X, reset=False))
-        logits = np.empty((len(features), len(self.classes_)))
+        logits, density = np.empty((len(features), len(self.classes_))), np.empty(len(features))
         with _threads(self.n_jobs, len(features)):
             for start in range(0, len(features), _BATCH):
                 some = features[start : start + _BATCH]
                 found = nearest(some, self._features, min(self.k_, len(self._features)))
-                result = self._induction.logits(some, found).double().numpy()
-                fitted = (found.distances[:, 0] == 0).numpy()
-                result[fitted] = self.embedding_[found.indices[:, 0].numpy()[fitted]]
-                logits[start : start + _BATCH] = result
-        return logits
+                new, dense = (each.double().numpy() for each in self._induction.evaluate(some, found))
+                equal = (found.distances[:, 0] == 0).numpy()
+                rows = found.indices[:, 0].numpy()[equal]
+                new[equal], dense[equal] = self.embedding_[rows], self.density_[rows]
+                logits[start : start + _BATCH], density[start : start + _BATCH] = new, dense
+        return logits, density
 
     def _temperature(self, logits: Tensor, encoded: Tensor, split: Split) -> float:
         if not self.calibrate or len(split.validation) < _FEWEST_FOR_TEMPERATURE:
@@ -488,7 +516,7 @@ def _as_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Neighbo
     """Return known neighbours and how far they are, which decides what hyperedges a new row joins."""
     given = neighbors.indices if isinstance(neighbors, Neighbors) else neighbors
     indices = as_tensor(given, "neighbors", "fit").cpu()
-    if indices.dim() != 2 or len(indices) != len(features):
+    if indices.dim() != 2 or len(indices) != len(features) or indices.shape[1] == 0:
         raise bad_value("neighbors", "fit", f"of {len(features)} rows", f"shape {tuple(indices.shape)}")
     check_in_range(indices, "neighbors", "fit", below=len(features), what="n_nodes")
     distances = torch.stack([(features - features[column]).norm(dim=1) for column in indices.T], 1)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import elu
 
-from dahgnn.attention import Step
+from dahgnn.attention import Step, Trace
 from dahgnn.density import node_density, scale_density
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.knn import Neighbors
@@ -59,13 +59,16 @@ class Induction:
             nodes, hyperedges = hyperedges, nodes
         return (elu(nodes), elu(hyperedges)) if self.model.config.activation else (nodes, hyperedges)
 
-    def density(self, delta: float, neighbourhood: str) -> Tensor:
+    @torch.no_grad()
+    def density(self) -> Tensor:
         """Return the density of fitted nodes in the first attention layer, (n,), the mean of its heads."""
-        return node_density(self.first.there.values, self.hypergraph, delta, neighbourhood).mean(1)
+        layer = self.model.attention1
+        values = self.first.there.values
+        return node_density(values, self.hypergraph, layer.delta, layer.neighbourhood).mean(1)
 
     @torch.no_grad()
-    def logits(self, features: Tensor, neighbors: Neighbors) -> Tensor:
-        """Return the logits of new nodes, (b, n_classes).
+    def evaluate(self, features: Tensor, neighbors: Neighbors) -> tuple[Tensor, Tensor]:
+        """Return the logits of new nodes, (b, n_classes), and their density in the first layer, (b,).
 
         Parameters
         ----------
@@ -77,13 +80,11 @@ class Induction:
         place = _Place(self, neighbors)
         nodes, hyperedges = self._convolve(features, place)
         x, e = self._behind_convolution(nodes, hyperedges)
-        hidden = x
-        for layer, (there, back) in (
-            (self.model.attention1, self.first),
-            (self.model.attention2, self.second),
-        ):
-            x, e = _attend(layer, x, e, there, back, place)
-        return x if self.model.shortcut is None else x + hidden @ self.model.shortcut
+        hidden, layer = x, self.model.attention1
+        density = _density(layer, layer.project(x, e)[0], self.first.there.values, place).mean(1)
+        x, e = _attend(layer, x, e, self.first, place)
+        x, _ = _attend(self.model.attention2, x, e, self.second, place)
+        return (x if self.model.shortcut is None else x + hidden @ self.model.shortcut), density
 
     def _convolve(self, features: Tensor, place: _Place) -> tuple[Tensor, Tensor]:
         """Return new nodes and their own hyperedges behind the convolution, (1) and (2)."""
@@ -158,9 +159,10 @@ def _centred_at(hypergraph: Hypergraph) -> Tensor | None:
 
 
 def _attend(
-    layer: DensityAwareAttention, x: Tensor, e: Tensor, there: Step, back: Step, place: _Place
+    layer: DensityAwareAttention, x: Tensor, e: Tensor, fitted: Trace, place: _Place
 ) -> tuple[Tensor, Tensor]:
     """Pass messages to new nodes and their hyperedges, given what passed among the fitted ones."""
+    there, back = fitted
     vectors = layer.vectors()
     wx, e_share = layer.project(x, e)
     from_node, to_node = ((wx * vector).sum(-1) for vector in (vectors.from_node, vectors.to_node))

@@ -14,6 +14,8 @@ from dahgnn.checks import check_choice
 from dahgnn.knn import knn
 
 SCALES = ("auto", "columns", "whole", "none")
+# Of scaled rows, in the mean of squares. The learning rate is for rows of about this length.
+_LENGTH = 3.0
 # Labelled rows that "auto" looks at.
 _MOST_LOOKED_AT = 5000
 
@@ -65,11 +67,14 @@ def _scaling(rows: NDArray[Any], kind: str) -> Scaling:
     if kind == "none":
         return Scaling(torch.zeros(d), torch.ones(d))
     mean, deviation = rows.mean(0, dtype=np.float64), rows.std(0, dtype=np.float64)
-    if kind == "whole":
-        deviation = np.full(d, np.sqrt(np.mean(deviation**2)))
     # Rounding alone makes a column of constants differ from its mean.
-    constant = deviation <= 10 * np.finfo(np.float32).eps * np.abs(mean)
-    factor = np.where(constant, 0 if kind == "columns" else 1, 1 / np.where(constant, 1, deviation))
+    varies = deviation > 10 * np.finfo(np.float32).eps * np.abs(mean)
+    if not varies.any():
+        return Scaling(torch.from_numpy(mean.astype(np.float32)), torch.zeros(d))
+    if kind == "whole":
+        factor = np.full(d, _LENGTH / np.sqrt(np.sum(deviation[varies] ** 2)))
+    else:
+        factor = _LENGTH / np.sqrt(varies.sum()) / np.where(varies, deviation, np.inf)
     return Scaling(*(torch.from_numpy(each.astype(np.float32)) for each in (mean, factor)))
 
 

@@ -781,7 +781,7 @@ def _quoted(text: str) -> str:
 
 
 def _counted(names: Sequence[str]) -> str:
-    return f"{len(names)} column{'s were' if len(names) > 1 else ' was'} ({_listed(names)})"
+    return f"{len(names)} column{'s' if len(names) > 1 else ''} ({_listed(names)}) {'were' if len(names) > 1 else 'was'}"
 
 
 def _listed(names: Sequence[str]) -> str:
