@@ -89,7 +89,7 @@ def test_each_kind_of_column_is_encoded(write):
     assert table.labels is None
     assert table.ids == ("0", "1", "2")
     assert "data.csv has 3 rows, and 3 columns become 4 features." in table.notes
-    assert "2 columns were ('none', 'same') left out" in said(table)
+    assert "2 columns ('none', 'same') were left out" in said(table)
     assert "'colour' is text; one feature for each of 'blue', 'red'" in said(table)
 
 
@@ -192,7 +192,7 @@ def test_columns_are_dropped(write):
     table = read_table(path, drop=["when", "n"])
     assert table.names == ("a",)
     assert kinds(table) == {"a": "number", "when": "unused", "n": "unused"}
-    assert "2 columns were ('when', 'n') dropped, as asked." in table.notes
+    assert "2 columns ('when', 'n') were dropped, as asked." in table.notes
     with pytest.raises(ValueError, match="must have a column 'wen' for --drop. .* Did you mean 'when'?"):
         read_table(path, drop=["wen"])
 
@@ -323,7 +323,7 @@ def test_a_new_file_has_its_columns_in_any_order(write, columns):
     assert table.names == ("size", "sweet", "colour=blue", "colour=red")
     assert table.features.tolist() == [[2, 1, 0, 0], [7, 1, 0, 0]]
     assert table.columns == columns
-    assert "1 column was ('when') ignored: the model was fitted without." in table.notes
+    assert "1 column ('when') was ignored: the model was fitted without." in table.notes
     assert "1 values of 'colour', unknown at the fit, are 0: 'green'." in table.notes
     assert "'size' (1, with 2), 'sweet' (1, with 1)" in said(table)
 
@@ -580,7 +580,7 @@ def test_the_index_of_pandas_is_no_feature(tmp_path):
     pd.DataFrame({"a": [1, 2]}, index=pd.Index([7, 9], name="key")).to_parquet(path)
     table = read_table(path)
     assert table.names == ("a",)
-    assert "1 column was ('key') left out: the index of a pandas table." in table.notes
+    assert "1 column ('key') was left out: the index of a pandas table." in table.notes
     assert read_table(path, id="key").ids == ("7", "9")
 
 

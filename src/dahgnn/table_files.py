@@ -781,7 +781,8 @@ def _quoted(text: str) -> str:
 
 
 def _counted(names: Sequence[str]) -> str:
-    return f"{len(names)} column{'s' if len(names) > 1 else ''} ({_listed(names)}) {'were' if len(names) > 1 else 'was'}"
+    columns, were = ("columns", "were") if len(names) > 1 else ("column", "was")
+    return f"{len(names)} {columns} ({_listed(names)}) {were}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,0 +1,174 @@
+"""`dahgnn fit`, `predict`, `explain` and `suggest`, as a user calls them."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from dahgnn.cli import main
+
+pytest.importorskip("pandas")
+pytest.importorskip("plotly")
+
+NAMES = ["ant", "</script><script>alert(1)</script>", "cat, black"]
+
+
+def write(path, rows=90, labelled=30, seed=0, delimiter=",", ends="\n", bom=False):
+    """Three kinds of animal by four measures and a colour."""
+    generator = np.random.default_rng(seed)
+    kinds = np.arange(rows) % 3
+    centres = np.random.default_rng(7).normal(size=(3, 4))
+    measures = 4 * centres[kinds] + generator.normal(size=(rows, 4))
+    lines = [["name", "a", "b", "c", "d", "colour", "constant", "kind"]]
+    for row, (kind, values) in enumerate(zip(kinds, measures, strict=True)):
+        label = NAMES[kind] if row < labelled else ""
+        lines.append([f"x{row}", *(f"{value:.4f}" for value in values), ["red", "blue"][row % 2], "1", label])
+    with path.open("w", encoding="utf-8-sig" if bom else "utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter, lineterminator=ends).writerows(lines)
+    return [NAMES[kind] for kind in kinds]
+
+
+def read(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    base = tmp_path_factory.mktemp("own")
+    write(base / "animals.csv")
+    command = [
+        "fit",
+        str(base / "animals.csv"),
+        "--label",
+        "kind",
+        "--id",
+        "name",
+        "--out",
+        str(base / "fit"),
+    ]
+    assert main([*command, "--map", "pca", "-k", "5"]) == 0
+    return base / "fit"
+
+
+def test_a_fit_fills_its_folder(folder, capsys):
+    assert {path.name for path in folder.iterdir()} >= {
+        "model.safetensors",
+        "predictions.csv",
+        "metrics.json",
+        "report.html",
+    }
+    rows = read(folder / "predictions.csv")
+    assert list(rows[0]) == ["id", "class", "probability", "margin", "density", "given"]
+    assert [row["id"] for row in rows] == [f"x{i}" for i in range(90)]
+    right = np.mean([row["class"] == NAMES[i % 3] for i, row in enumerate(rows)])
+    assert right > 0.9
+    assert all(0 <= float(row["margin"]) <= float(row["probability"]) <= 1 for row in rows)
+    assert [row["given"] for row in rows[:4]] == [NAMES[0], NAMES[1], NAMES[2], NAMES[0]]
+    assert rows[50]["given"] == ""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["labelled"] == 30
+    assert metrics["held_out"] == 6
+    page = (folder / "report.html").read_text()
+    assert "<script>alert(1)" not in page
+
+
+def test_it_says_what_it_understood(tmp_path, capsys):
+    write(tmp_path / "animals.csv")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--out", str(tmp_path / "out")]
+    assert main([*command, "--drop", "name", "--map", "pca"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "animals.csv has 90 rows" in said
+    assert "30 of 90 rows are labelled in 'kind', with 3 classes" in said
+    assert "1 column ('constant') was left out" in said
+    assert "held out are right" not in said
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{"delimiter": ";"}, {"ends": "\r\n"}, {"bom": True}, {"delimiter": "\t", "ends": "\r\n", "bom": True}],
+)
+def test_new_rows_of_any_form(folder, tmp_path, form, capsys):
+    kinds = write(tmp_path / "new.csv", rows=60, labelled=0, seed=1, **form)
+    target = tmp_path / "deep" / "new-labels.csv"
+    assert main(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(target)]) == 0
+    rows = read(target)
+    assert list(rows[0]) == ["id", "class", "probability", "margin", "density"]
+    assert np.mean([row["class"] == kind for row, kind in zip(rows, kinds, strict=True)]) > 0.9
+    assert "60 rows. Written to" in capsys.readouterr().out
+
+
+def test_fitted_rows_are_predicted_as_they_were(folder, tmp_path):
+    write(tmp_path / "same.csv")
+    assert main(["predict", str(folder), str(tmp_path / "same.csv"), "--out", str(tmp_path / "same")]) == 0
+    before, after = read(folder / "predictions.csv"), read(tmp_path / "same")
+    for old, new in zip(before, after, strict=True):
+        assert {name: old[name] for name in new} == new
+
+
+def test_a_row_is_explained(folder, capsys):
+    assert main(["explain", str(folder), "--row", "x40"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Row x40: ")
+    assert "Labelled rows that its attention came from" in said
+    assert "hyperedge around x" in said
+    assert main(["explain", str(folder), "--row", "x400"]) == 2
+    error = capsys.readouterr().err
+    assert "must be an id of a fitted row. Got 'x400'. Did you mean 'x40'?" in error
+
+
+def test_rows_are_suggested(folder, capsys):
+    assert main(["suggest", str(folder), "-n", "4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["id", "margin", "density", "predicted"]
+    names = [line.split()[0] for line in lines[1:]]
+    assert len(set(names)) == 4
+    assert all(int(name[1:]) >= 30 for name in names)
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "message"),
+    [
+        ("", "kind", "empty"),
+        ("a,kind\n", "kind", "row"),
+        ("a,kind\n1,x\n2,y\n", "knd", "Did you mean 'kind'"),
+        ("a,kind\n1,x\n2,\n3,\n", "kind", "at least two classes. Got 1 class"),
+        ("a,kind\n1,\n2,\n", "kind", "at least two classes. Got no labelled row"),
+        ("a,kind\nhello,x\n2,y\n3,x\n4,y\n5,x\n6,y\n", "kind", "hello"),
+        ("a,b,kind\n1,2,x\n1,2,y\n1,2,x\n", "kind", "column that can be a feature"),
+    ],
+)
+def test_a_file_that_teaches_nothing_is_named(tmp_path, text, label, message, capsys):
+    (tmp_path / "data.csv").write_text(text)
+    out = tmp_path / "out"
+    assert main(["fit", str(tmp_path / "data.csv"), "--label", label, "--out", str(out)]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not out.exists()
+
+
+def test_a_fit_that_fails_leaves_the_last_one(folder, tmp_path, capsys):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (tmp_path / "bad.csv").write_text("a,kind\n1,x\n2,\n")
+    assert main(["fit", str(tmp_path / "bad.csv"), "--label", "kind", "--out", str(folder)]) == 2
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_without_a_fit(tmp_path, capsys):
+    for command in (["explain", str(tmp_path), "--row", "0"], ["suggest", str(tmp_path)]):
+        assert main(command) == 2
+        assert "Make one with 'dahgnn fit'" in capsys.readouterr().err
+    (tmp_path / "model.safetensors").write_bytes(b"nothing")
+    assert main(["suggest", str(tmp_path)]) == 2
+    assert "cut, damaged or not safetensors" in capsys.readouterr().err
+
+
+def test_images_are_seen_as_such(tmp_path):
+    """Rows of 64 grey values become pictures on the page."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    images = generator.integers(0, 100, size=(40, 8, 8)) + 100 * labels[:, None, None]
+    np.savez(tmp_path / "pictures.npz", X=images.astype(np.uint8), y=np.where(np.arange(40) < 20, labels, -1))
+    command = ["fit", str(tmp_path / "pictures.npz"), "--label", "y", "--out", str(tmp_path / "out")]
+    assert main([*command, "--map", "pca"]) == 0
+    assert "image/png" in (tmp_path / "out" / "report.html").read_text()
