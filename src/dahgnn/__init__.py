@@ -1,5 +1,6 @@
 """Density-aware hypergraph neural networks: labels for the rest of your feature vectors."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dahgnn._version import __version__
@@ -13,6 +14,7 @@ from dahgnn.splits import Split, split_per_class
 from dahgnn.training import FitResult, fit, fit_many
 
 if TYPE_CHECKING:
+    from dahgnn.classifier_files import load_classifier, save_classifier
     from dahgnn.estimator import DAHGNNClassifier
 
 __all__ = [
@@ -30,16 +32,23 @@ __all__ = [
     "__version__",
     "fit",
     "fit_many",
+    "load_classifier",
     "load_model",
+    "save_classifier",
     "save_model",
     "split_per_class",
 ]
 
 
+_ESTIMATOR = {
+    "DAHGNNClassifier": "estimator",
+    "load_classifier": "classifier_files",
+    "save_classifier": "classifier_files",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Import the estimator when it is asked for: scikit-learn takes a second, which the rest need not pay."""
-    if name == "DAHGNNClassifier":
-        from dahgnn.estimator import DAHGNNClassifier
-
-        return DAHGNNClassifier
+    if name in _ESTIMATOR:
+        return getattr(import_module(f"dahgnn.{_ESTIMATOR[name]}"), name)
     raise AttributeError(f"module 'dahgnn' has no attribute '{name}'")
