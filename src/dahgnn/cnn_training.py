@@ -329,7 +329,7 @@ class _Run:
         self.training, self.digest, self.checkpoint = training, digest, checkpoint
         self.before = 0.0  # seconds of earlier starts
         self.first = 0  # step of this start
-        self.start = time.perf_counter()
+        self.start = self.begun = time.perf_counter()  # of all, and of the steps
 
     @property
     def seconds(self) -> float:
@@ -340,12 +340,12 @@ class _Run:
     def seconds_left(self) -> float:
         """What the steps that remain take at the pace of this start."""
         done = self.training.step - self.first
-        return (self.training.steps - self.training.step) * (time.perf_counter() - self.start) / max(done, 1)
+        return (self.training.steps - self.training.step) * (time.perf_counter() - self.begun) / max(done, 1)
 
     def epochs(self, checkpoint_seconds: float) -> Iterator[tuple[float, float]]:
         """Train to the end, and yield the mean loss and the images a second of each epoch."""
         training = self.training
-        saved = begun = time.perf_counter()
+        self.begun = saved = begun = time.perf_counter()
         first = training.step
         while training.step < training.steps:
             training.update()
