@@ -438,8 +438,8 @@ def compose_place(lines: list[Line]) -> str:
     said = "; ".join(f"{name} in {number} runs" for name, number in warned.items()) or "none"
     return (
         f"### Measured on\n\n{' / '.join(sorted(devices))}; {' / '.join(sorted(versions))}; "
-        f"{len(lines)} runs, seeds {', '.join(map(str, seeds))}; {minutes:.1f} minutes of fits, {idle:.1f} of "
-        f"them on the processor; last {max(line['finished'] for line in lines)}. Warnings: {said}."
+        f"{len(lines)} runs, seeds {', '.join(map(str, seeds))}; {minutes:.1f} minutes of fits, {idle:.1f} "
+        f"of them on the processor; last {max(line['finished'] for line in lines)}. Warnings: {said}."
     )
 
 

@@ -14,7 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dahgnn import DAHGNNClassifier, Hypergraph
+from dahgnn.datasets import load_mnist
 from dahgnn.knn import knn
+from dahgnn.splits import sample_per_class
 
 QUICK = {"max_epochs": 150, "patience": 50, "random_state": 0}
 
@@ -320,3 +322,17 @@ def test_a_constant_column_changes_nothing(iris):
         plain, more = (DAHGNNClassifier(**QUICK, scale=scale).fit(rows, given) for rows in (features, wider))
         assert (plain.transduction_ == more.transduction_).mean() > 0.95
         assert np.isfinite(more.embedding_).all()
+
+
+@pytest.mark.slow
+def test_unseen_images_are_labelled_as_well_as_those_of_the_fit(mnist_folder):
+    """MNIST: 10,000 images with 1,000 labels, then the 10,000 test images."""
+    train, test = (load_mnist(mnist_folder, part) for part in ("train", "test"))
+    rows = sample_per_class(train.labels, 1000, seed=0).numpy()
+    features, labels = train.features.numpy()[rows], train.labels.numpy()[rows]
+    given = hide(labels, 100)
+    classifier = DAHGNNClassifier(random_state=0).fit(features, given)
+    hidden = given < 0
+    transductive = (classifier.transduction_[hidden] == labels[hidden]).mean()
+    unseen = classifier.score(test.features.numpy(), test.labels.numpy())
+    assert unseen > transductive - 0.01

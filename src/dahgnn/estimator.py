@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -438,7 +439,7 @@ class DAHGNNClassifier(
         if self.warm_start and hasattr(self, "network_"):
             wanted = {"in_features": width, "n_classes": len(self.classes_), **asdict(config)}
             if self.network_.settings == wanted:
-                return self.network_
+                return copy.deepcopy(self.network_)  # a fit that fails leaves the last one whole
         return DAHGNN.from_config(width, len(self.classes_), config, torch.Generator().manual_seed(seed))
 
     def keep(
