@@ -414,7 +414,7 @@ def compose_losses(accuracies: Accuracies) -> str:
         enough = [difference for _, count, difference in found if count >= ENOUGH]
         kept = sum(difference >= -EQUAL for difference in enough)
         lost = [
-            f"{title}, {count} labels ({difference:+.1f})".replace("-", "−")
+            f"{title}, {count} labels (−{-difference:.2f})"
             for title, count, difference in found
             if difference < -EQUAL
         ]

@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
+from sklearn.exceptions import NotFittedError
 
 from dahgnn import DAHGNNClassifier, Hypergraph
 from dahgnn.classifier_files import load_classifier, save_classifier
@@ -97,10 +98,20 @@ def change(path, target, header=None, **tensors):
         ({"class_kind": "O"}, {}),
         ({"parameters": {"nonsense": 1}}, {}),
         ({"network": {"in_features": 4}}, {}),
-        ({"about": 3}, {}),
+        ({"k": 0}, {}),
+        ({"k": float("inf")}, {}),
+        ({"temperature": 10**400}, {}),
+        ({"classes": [10**30, 1, 2]}, {}),
+        ({"feature_names": ["a"]}, {}),
+        ({"parameters": {"n_jobs": "x"}}, {}),
+        ({}, {"about": torch.tensor([51], dtype=torch.uint8)}),
+        ({}, {"about": torch.tensor([255], dtype=torch.uint8)}),
+        ({}, {"embedding": torch.full((60, 3), float("nan"))}),
+        ({}, {"train_indices": torch.tensor([0.5])}),
+        ({}, {"features": torch.zeros(60, 5, dtype=torch.float64)}),
         ({"n_hyperedges": 10**9}, {}),
         ({}, {"features": None}),
-        ({}, {"features": torch.zeros(60, 5)}),
+        ({}, {"features": torch.zeros(60, 4)}),
         ({}, {"embedding": torch.zeros(3, 3)}),
         ({}, {"density": torch.zeros(3)}),
         ({}, {"radius": torch.zeros(3)}),
@@ -119,6 +130,8 @@ def test_a_damaged_file_is_named(tmp_path, path, header, tensors):
 def test_a_file_that_is_none(tmp_path, path):
     with pytest.raises(FileNotFoundError, match="There is no file"):
         load_classifier(tmp_path / "nowhere")
+    with pytest.raises(NotFittedError):
+        save_classifier(DAHGNNClassifier(), tmp_path / "model")
     cut = tmp_path / "cut"
     cut.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(ValueError, match="cut, damaged or not safetensors"):

@@ -324,6 +324,98 @@ def test_a_constant_column_changes_nothing(iris):
         assert np.isfinite(more.embedding_).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_columns_far_from_zero_count(iris, dtype):
+    """A difference of a minute between times of a billion seconds."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(120) % 3
+    times = (1_700_000_000 + 600 * labels + generator.integers(0, 60, 120)).astype(dtype)
+    classifier = DAHGNNClassifier(**QUICK).fit(times[:, None], np.where(np.arange(120) < 60, labels, -1))
+    assert classifier.score(times[:, None], labels) > 0.95
+
+
+def test_zeros_of_either_sign_are_one_row():
+    generator = np.random.default_rng(0)
+    half = generator.normal(size=(20, 3))
+    rows = np.concatenate([half, half])
+    rows[:20, 0], rows[20:, 0] = 0.0, -0.0
+    for scale in ("auto", "none"):
+        classifier = DAHGNNClassifier(**QUICK, scale=scale).fit(rows, np.repeat([0, 1], 20))
+        np.testing.assert_array_equal(classifier.predict(rows), classifier.transduction_)
+        probabilities, density = classifier.predict_proba_and_density(rows)
+        np.testing.assert_array_equal(probabilities, classifier.label_distributions_)
+        np.testing.assert_array_equal(density, classifier.density_)
+
+
+def test_tiny_and_huge_columns_are_scaled(iris):
+    features, labels = iris
+    given = hide(labels)
+    for factor in (1e-42, 1e30):
+        classifier = DAHGNNClassifier(**QUICK).fit(features * factor, given)
+        assert classifier.score(features * factor, labels) > 0.8
+
+
+def test_a_fit_that_fails_leaves_the_last_one(iris):
+    features, labels = iris
+    classifier = DAHGNNClassifier(**QUICK).fit(features, hide(labels))
+    before = classifier.predict(features + 0.1)
+    names = np.array(["x", "y", "z"])[labels]
+    with pytest.raises(ValueError, match="of 150 rows"):
+        classifier.fit(features, names, neighbors=[[0]])
+    np.testing.assert_array_equal(classifier.predict(features + 0.1), before)
+
+    def stop(epoch):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        classifier.set_params(warm_start=True).fit(features, hide(labels), callback=stop)
+    np.testing.assert_array_equal(classifier.predict(features + 0.1), before)
+
+
+def test_ctrl_c_leaves_the_best_so_far_and_goes_on_up(iris):
+    features, labels = iris
+
+    def press(epoch):
+        if epoch.epoch == 30:
+            raise KeyboardInterrupt
+
+    classifier = DAHGNNClassifier(**QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        classifier.fit(features, hide(labels), callback=press)
+    assert classifier.stopped_ == "interrupted"
+    assert classifier.score(features, labels) > 0.6
+
+
+def test_other_classes_start_cold(iris):
+    features, labels = iris
+    classifier = DAHGNNClassifier(**QUICK, warm_start=True).fit(features, hide(labels))
+    classifier.fit(features, np.array(["c", "b", "a"])[labels])
+    assert classifier.history_[0]["train_accuracy"] < 0.9
+
+
+def test_rows_of_no_weight_are_unlabelled(iris):
+    features, labels = iris
+    given = hide(labels)
+    weights = np.where(np.arange(150) % 50 < 40, 1.0, 0.0)
+    unlabelled = np.where(weights > 0, given, -1)
+    first = DAHGNNClassifier(**QUICK).fit(features, given, sample_weight=weights)
+    second = DAHGNNClassifier(**QUICK).fit(features, unlabelled, sample_weight=np.ones(150))
+    np.testing.assert_allclose(first.embedding_, second.embedding_)
+    with pytest.raises(ValueError, match="'sample_weight' parameter of fit must be positive"):
+        DAHGNNClassifier(**QUICK).fit(features, given, sample_weight=(labels > 0).astype(float))
+
+
+def test_neighbours_of_any_integers_and_with_themselves(iris):
+    features, labels = iris
+    given = hide(labels)
+    found = DAHGNNClassifier(k=5, **QUICK).fit(features, given)
+    neighbors = knn(found._features, 5).indices.numpy()
+    with_self = np.concatenate([np.arange(150)[:, None], neighbors], 1).astype(np.uint8)
+    same = DAHGNNClassifier(**QUICK).fit(features, given, neighbors=with_self)
+    assert same.k_ == 5
+    np.testing.assert_allclose(same.predict_proba(features + 0.1), found.predict_proba(features + 0.1))
+
+
 @pytest.mark.slow
 def test_unseen_images_are_labelled_as_well_as_those_of_the_fit(mnist_folder):
     """MNIST: 10,000 images with 1,000 labels, then the 10,000 test images."""

@@ -1,5 +1,6 @@
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -73,3 +74,10 @@ def test_a_report_of_nothing_says_so(run, tmp_path):
     (tmp_path / "runs.jsonl").touch()
     with pytest.raises(SystemExit, match="few_labels: The file of --report must have lines. Got none."):
         run("--report", tmp_path / "runs.jsonl")
+
+
+def test_the_page_has_the_tables_of_its_run_lines(run, capsys):
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "when-to-use.md").read_text(encoding="utf-8")
+    run("--report", root / "docs" / re.search(r"\]\(([^)]*few-labels/runs\.jsonl)\)", page)[1])
+    assert capsys.readouterr().out in page

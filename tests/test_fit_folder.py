@@ -172,3 +172,99 @@ def test_images_are_seen_as_such(tmp_path):
     command = ["fit", str(tmp_path / "pictures.npz"), "--label", "y", "--out", str(tmp_path / "out")]
     assert main([*command, "--map", "pca"]) == 0
     assert "image/png" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("rows", [4, 6, 8])
+def test_a_few_rows_are_enough(tmp_path, rows):
+    lines = ["a,b,kind"] + [f"{row % 2},{row},{'xy'[row % 2] if row < 4 else ''}" for row in range(rows)]
+    (tmp_path / "few.csv").write_text("\n".join(lines) + "\n")
+    for kind in ("auto", "pca"):
+        command = ["fit", str(tmp_path / "few.csv"), "--label", "kind", "--out", str(tmp_path / kind)]
+        assert main([*command, "--map", kind]) == 0
+        assert len(read(tmp_path / kind / "predictions.csv")) == rows
+
+
+def test_nothing_replaces_what_it_is_made_from(folder, tmp_path, capsys):
+    write(tmp_path / "new.csv", rows=10)
+    before = (tmp_path / "new.csv").read_bytes(), (folder / "model.safetensors").read_bytes()
+    for target in (tmp_path / "new.csv", folder / "model.safetensors"):
+        assert main(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(target)]) == 2
+        assert "which they are made from" in capsys.readouterr().err
+    write(tmp_path / "predictions.csv")
+    assert (
+        main(
+            [
+                "fit",
+                str(tmp_path / "predictions.csv"),
+                "--label",
+                "kind",
+                "--drop",
+                "name",
+                "--out",
+                str(tmp_path),
+            ]
+        )
+        == 2
+    )
+    assert "would replace predictions.csv" in capsys.readouterr().err
+    assert before == ((tmp_path / "new.csv").read_bytes(), (folder / "model.safetensors").read_bytes())
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_the_fit(tmp_path, capsys):
+    write(tmp_path / "animals.csv")
+    (tmp_path / "file").write_text("here")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name"]
+    assert main([*command, "--out", str(tmp_path / "file")]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "cannot be written to" in said
+    assert "Fit 90 rows" not in said
+
+
+def test_ids_are_those_of_the_new_file(tmp_path, capsys):
+    generator = np.random.default_rng(0)
+    labels = np.arange(30) % 2
+    np.save(tmp_path / "old.npy", generator.normal(size=(30, 2)) + 4 * labels[:, None])
+    np.save(tmp_path / "labels.npy", labels)
+    np.save(tmp_path / "ids.npy", np.array([f"old{i}" for i in range(30)]))
+    paths = {name: str(tmp_path / f"{name}.npy") for name in ("old", "labels", "ids")}
+    command = ["fit", paths["old"], "--label", paths["labels"], "--id", paths["ids"]]
+    assert main([*command, "--out", str(tmp_path / "fit"), "--map", "pca"]) == 0
+    assert read(tmp_path / "fit" / "predictions.csv")[3]["id"] == "old3"
+    assert main(["predict", str(tmp_path / "fit"), paths["old"], "--out", str(tmp_path / "new.csv")]) == 0
+    assert read(tmp_path / "new.csv")[3]["id"] == "3"
+
+
+def test_a_new_file_without_the_ids_is_numbered(folder, tmp_path, capsys):
+    write(tmp_path / "new.csv", rows=5)
+    lines = [line.split(",", 1)[1] for line in (tmp_path / "new.csv").read_text().splitlines()]
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    assert main(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out")]) == 0
+    assert [row["id"] for row in read(tmp_path / "out")] == ["0", "1", "2", "3", "4"]
+    assert "no column 'name' for the ids" in " ".join(capsys.readouterr().err.split())
+
+
+def test_names_steer_neither_terminal_nor_lines(tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    bad = "\x1b]0;pwned\x07\x1b[2J"
+    frame = pandas.DataFrame(
+        {"a": np.arange(12.0), "kind": [f"{bad}x", "y"] * 6, "id": [f"r\r{i}" for i in range(12)]}
+    )
+    frame.loc[6:, "kind"] = None
+    frame.to_parquet(tmp_path / "bad.parquet")
+    command = [
+        "fit",
+        str(tmp_path / "bad.parquet"),
+        "--label",
+        "kind",
+        "--id",
+        "id",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main(command) == 0
+    assert main(["explain", str(tmp_path / "out"), "--row", "r\r7"]) == 0
+    assert main(["suggest", str(tmp_path / "out"), "-n", "3"]) == 0
+    said = "".join(capsys.readouterr())
+    assert "\x1b]0;" not in said
+    assert "\r7" not in said
+    assert len(read(tmp_path / "out" / "predictions.csv")) == 12

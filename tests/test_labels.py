@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dahgnn.labels import hold_out, known_labels
+from dahgnn.labels import encode_labels, hold_out, known_labels
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,13 @@ def test_a_share_of_each_class_is_held_out():
     assert held.tolist() == sorted(held)
     all_but_one = hold_out(encoded, 1.0, np.random.RandomState(0))
     assert np.bincount(encoded[all_but_one], minlength=3).tolist() == [9, 1, 0]
+
+
+def test_words_that_numpy_cannot_tell_apart_are_refused():
+    with pytest.raises(ValueError, match="words without the character NUL"):
+        known_labels(["a", "a\0", "b"])
+
+
+def test_one_class_says_what_unlabelled_is():
+    with pytest.raises(ValueError, match="Got 1 class. Unlabelled is -1 among numbers, and None or NaN."):
+        encode_labels([-1, 1, 1], 3)

@@ -18,38 +18,44 @@ UNKNOWN = torch.full((200,), -1)
 
 @pytest.mark.parametrize("kind", ["columns", "whole"])
 def test_rows_get_mean_zero_and_one_length(rows, kind):
-    scaled = choose_scaling(rows, UNKNOWN, kind).apply(rows).numpy()
+    scaled = choose_scaling(rows, UNKNOWN, kind).apply(rows).numpy()[:, :-1]
     np.testing.assert_allclose(scaled.mean(0), 0, atol=1e-5)
     assert np.mean(np.sum(scaled**2, 1)) == pytest.approx(9, rel=1e-4)
 
 
 def test_columns_get_one_deviation(rows):
-    scaled = choose_scaling(rows, UNKNOWN, "columns").apply(rows).numpy()
+    scaled = choose_scaling(rows, UNKNOWN, "columns").apply(rows).numpy()[:, :-1]
     np.testing.assert_allclose(scaled.std(0), 3**0.5, rtol=1e-5)
 
 
 def test_the_whole_keeps_the_shape(rows):
-    scaled = choose_scaling(rows, UNKNOWN, "whole").apply(rows).numpy()
+    scaled = choose_scaling(rows, UNKNOWN, "whole").apply(rows).numpy()[:, :-1]
     np.testing.assert_allclose(scaled.std(0) / scaled.std(0)[0], rows.std(0) / rows.std(0)[0], rtol=1e-4)
 
 
+def test_ones_come_last(rows):
+    scaled = choose_scaling(rows, UNKNOWN, "columns").apply(rows)
+    assert scaled.shape == (200, 4)
+    assert (scaled[:, -1] == 1).all()
+
+
 def test_none_is_none(rows):
-    assert np.array_equal(choose_scaling(rows, UNKNOWN, "none").apply(rows).numpy(), rows)
+    assert np.array_equal(choose_scaling(rows, UNKNOWN, "none").apply(rows).numpy()[:, :-1], rows)
 
 
 def test_auto_takes_what_brings_labels_together(rows):
     """The first column tells the class, and the third drowns it unless columns are scaled."""
     by_first = torch.from_numpy((rows[:, 0] > 5).astype(np.int64))
-    scaled = choose_scaling(rows, by_first, "auto").apply(rows).numpy()
+    scaled = choose_scaling(rows, by_first, "auto").apply(rows).numpy()[:, :-1]
     np.testing.assert_allclose(scaled.std(0), 3**0.5, rtol=1e-5)
     by_third = torch.from_numpy((rows[:, 2] > -7).astype(np.int64))
-    scaled = choose_scaling(rows, by_third, "auto").apply(rows).numpy()
+    scaled = choose_scaling(rows, by_third, "auto").apply(rows).numpy()[:, :-1]
     assert scaled.std(0)[2] > 10 * scaled.std(0)[0]
 
 
 def test_a_constant_column_stays_out_of_the_way(rows):
     wider = np.concatenate([rows, np.full((200, 1), 0.1, dtype=np.float32)], 1)
-    scaled = choose_scaling(wider, UNKNOWN, "columns").apply(wider).numpy()
+    scaled = choose_scaling(wider, UNKNOWN, "columns").apply(wider).numpy()[:, :-1]
     assert np.abs(scaled[:, 3]).max() == 0
     new = wider[:1].copy()
     new[0, 3] = 1e6  # nothing is known of how such a column varies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -10,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import softmax
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from dahgnn.calibration import softmax
+from dahgnn.checks import as_indices
 from dahgnn.estimator import DAHGNNClassifier
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.model import DAHGNN
@@ -40,12 +43,14 @@ def save_classifier(
     Parameters
     ----------
     classifier : DAHGNNClassifier
-        Fitted; its classes are numbers, words, or True and False. The fitted rows are in the file.
+        Fitted; its classes are numbers, words, or True and False. The fitted rows are in the file. Of its
+        parameters a ``class_weight`` by class and a ``random_state`` that is no number are not.
     path : path
         By custom ``….safetensors``; missing folders are made.
     about : mapping, optional
         Further values that JSON can hold; `load_classifier` gives them back.
     """
+    check_is_fitted(classifier, "network_")
     kind = classifier.classes_.dtype.kind
     if kind not in _KINDS:
         raise TypeError(
@@ -80,9 +85,12 @@ def save_classifier(
         "k": classifier.k_,
         "history": classifier.history_,
         "best_epoch": classifier.best_epoch_,
+        "stopped": classifier.stopped_,
         "feature_names": getattr(classifier, "feature_names_in_", np.array([])).tolist(),
-        "about": dict(about or {}),
     }
+    # A header may have 100 MB, and names of millions of rows are more.
+    text = json.dumps(dict(about or {}), ensure_ascii=False).encode()
+    tensors["about"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     write_tensors(path, FORMAT, header, tensors)
 
 
@@ -109,10 +117,9 @@ def load_classifier(path: str | os.PathLike[str]) -> Saved:
     header, tensors = read_tensors(path, FORMAT, _REMEDY)
     try:
         classifier = _rebuild(header, tensors)
-        about = header["about"]
-        if not isinstance(about, dict):
-            raise TypeError("'about' is no mapping")
-    except (KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
+        about = json.loads(tensors["about"].numpy().tobytes())
+        _check(isinstance(about, dict), "something else than a mapping beside it")
+    except (KeyError, TypeError, ValueError, RuntimeError, IndexError, ArithmeticError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"The classifier file {path} is damaged ({reason}). {_REMEDY}") from error
     return Saved(classifier, about)
@@ -120,7 +127,44 @@ def load_classifier(path: str | os.PathLike[str]) -> Saved:
 
 def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNNClassifier:
     classifier = DAHGNNClassifier(**header["parameters"])
+    classifier.check_parameters()
     classifier.classes_ = np.array(header["classes"], dtype=_KINDS[header["class_kind"]])
+    network = _network(header, tensors)
+    _check_shapes(network, len(classifier.classes_), tensors)
+    n, width = len(tensors["features"]), len(tensors["scaling.shift"])
+    count = header["n_hyperedges"]
+    _check(0 < count <= len(tensors["hypergraph.node"]), "hyperedges without nodes")
+    hypergraph = Hypergraph.from_incidence(
+        tensors["hypergraph.node"],
+        tensors["hypergraph.hyperedge"],
+        n_nodes=n,
+        n_hyperedges=count,
+        centres=tensors.get("hypergraph.centres"),
+        weights=tensors.get("hypergraph.weights"),
+        cover_isolated=False,
+    )
+    classifier.n_features_in_ = width
+    names = header["feature_names"]
+    if names:
+        _check(len(names) == width and all(isinstance(name, str) for name in names), "other columns")
+        classifier.feature_names_in_ = np.array(names, dtype=object)
+    classifier.k_, classifier.temperature_ = int(header["k"]), float(header["temperature"])
+    _check(1 <= classifier.k_ <= n, "a number of neighbours that there are not")
+    _check(math.isfinite(classifier.temperature_) and classifier.temperature_ > 0, "a wrong temperature")
+    classifier.history_, classifier.stopped_ = list(header["history"]), str(header["stopped"])
+    classifier.best_epoch_, classifier.n_iter_ = int(header["best_epoch"]), len(classifier.history_) - 1
+    for name in ("train_indices", "validation_indices"):
+        setattr(classifier, f"{name}_", as_indices(tensors[name], name, "it", below=n).numpy())
+    classifier.embedding_ = tensors["embedding"].double().numpy()
+    classifier.density_ = tensors["density"].double().numpy()
+    classifier.label_distributions_ = softmax(classifier.embedding_ / classifier.temperature_, axis=1)
+    classifier.transduction_ = classifier.classes_[classifier.embedding_.argmax(1)]
+    scaling = Scaling(tensors["scaling.shift"], tensors["scaling.factor"])
+    classifier.keep(network, tensors["features"], hypergraph, tensors.get("radius"), scaling)
+    return classifier
+
+
+def _network(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN:
     with torch.device("meta"):
         network = DAHGNN(**header["network"])
     prefix = "network."
@@ -128,42 +172,27 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
         name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)
     }
     network.load_state_dict(weights, assign=True)
-    features = tensors["features"]
-    n, width = features.shape
-    _check(network.in_features == width, "features of another width than the network's")
-    _check(network.n_classes == len(classifier.classes_), "classes that are not the network's")
-    _check(tensors["embedding"].shape == (n, network.n_classes), "an embedding of other rows")
-    _check(tensors["density"].shape == (n,), "densities of other rows")
-    radius = tensors.get("radius")
-    _check(radius is None or radius.shape == (n,), "radii of other rows")
-    _check(math.isfinite(header["temperature"]) and header["temperature"] > 0, "a temperature")
-    hypergraph = Hypergraph.from_incidence(
-        tensors["hypergraph.node"],
-        tensors["hypergraph.hyperedge"],
-        n_nodes=n,
-        n_hyperedges=header["n_hyperedges"],
-        centres=tensors.get("hypergraph.centres"),
-        weights=tensors.get("hypergraph.weights"),
-        cover_isolated=False,
-    )
-    classifier.n_features_in_ = width
-    if header["feature_names"]:
-        classifier.feature_names_in_ = np.array(header["feature_names"], dtype=object)
-    classifier.k_, classifier.temperature_ = int(header["k"]), float(header["temperature"])
-    classifier.history_, classifier.best_epoch_ = list(header["history"]), int(header["best_epoch"])
-    classifier.n_iter_ = max(0, len(classifier.history_) - 1)
-    for name in ("train_indices", "validation_indices"):
-        rows = tensors[name].numpy()
-        _check(rows.ndim == 1 and bool(((rows >= 0) & (rows < n)).all()), f"{name} of other rows")
-        setattr(classifier, f"{name}_", rows)
-    classifier.embedding_ = tensors["embedding"].double().numpy()
-    classifier.density_ = tensors["density"].double().numpy()
-    classifier.label_distributions_ = softmax(classifier.embedding_ / classifier.temperature_)
-    classifier.transduction_ = classifier.classes_[classifier.embedding_.argmax(1)]
-    scaling = Scaling(tensors["scaling.shift"], tensors["scaling.factor"])
-    _check(scaling.shift.shape == scaling.factor.shape == (width,), "a scale of other columns")
-    classifier.keep(network, features, hypergraph, radius, scaling)
-    return classifier
+    return network
+
+
+def _check_shapes(network: DAHGNN, n_classes: int, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse numbers of other shapes or types, or that are none."""
+    n, width = tensors["features"].shape
+    _check(n > 0 and network.in_features == width, "features of another width than the network's")
+    _check(network.n_classes == n_classes, "classes that are not the network's")
+    shapes = {
+        "embedding": (n, n_classes),
+        "density": (n,),
+        "radius": (n,),
+        "scaling.shift": (width - 1,),  # features have a column of ones behind them
+        "scaling.factor": (width - 1,),
+    }
+    for name, tensor in tensors.items():
+        _check(tensor.shape == shapes.get(name, tensor.shape), f"'{name}' of another shape")
+        if tensor.is_floating_point():
+            _check(bool(tensor.isfinite().all()), f"'{name}' with NaN or infinities")
+            single = name == "features" or name.startswith("network.")
+            _check(tensor.dtype == torch.float32 or not single, f"'{name}' of another precision")
 
 
 def _check(fits: bool, otherwise: str) -> None:

@@ -142,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     predict = commands.add_parser("predict", help="label the rows of another file, without a new fit")
     _add_fitted(predict)
     predict.add_argument("table", type=Path, metavar="FILE", help="with the columns of the fitted one")
+    predict.add_argument("--id", metavar="COLUMN", help="names of the rows (as at the fit)")
     predict.add_argument("--out", type=Path, metavar="FILE.csv", help="results (DIR/FILE-predictions.csv)")
     predict.set_defaults(command=_predict, extra="fit")
 
@@ -247,7 +248,7 @@ def _fit(options: argparse.Namespace) -> None:
         drop=options.drop,
         k=options.k,
         seed=options.seed,
-        validation=options.validation,
+        validation=options.validation or None,
         scale=options.scale,
         device=options.device,
         map=options.map,
@@ -258,6 +259,11 @@ def _fit(options: argparse.Namespace) -> None:
         percent = 100 * metrics["held_out_accuracy"]
         print(f"\n{percent:.1f} % of {metrics['held_out']} labelled rows that were held out are right.")
     print(f"Written to {folder}: {', '.join((PREDICTIONS, METRICS, MODEL, PAGE))}")
+    if metrics["stopped"] == "diverged":
+        print("The training diverged; this is of its best epoch before. Other scales may help, see --scale.")
+    if metrics["stopped"] == "interrupted":
+        print("This is of the best epoch so far.")
+        raise KeyboardInterrupt
 
 
 def _predict(options: argparse.Namespace) -> None:
@@ -265,7 +271,7 @@ def _predict(options: argparse.Namespace) -> None:
 
     target = options.out or options.folder / f"{options.table.stem}-predictions.csv"
     with _Display() as display:
-        count = predict_table(options.folder, options.table, target, display)
+        count = predict_table(options.folder, options.table, target, options.id, display)
     print(f"\n{count:,} rows. Written to {target}")
 
 
@@ -340,8 +346,10 @@ class _Display:
         self.progress.stop()
 
     def note(self, text: str) -> None:
-        """Show a sentence above the stages."""
-        self.progress.console.print(text, markup=False, highlight=False)
+        """Show a sentence above the stages; it may quote a file, so nothing in it steers the terminal."""
+        from dahgnn.fit_folder import shown
+
+        self.progress.console.print(shown(text), markup=False, highlight=False)
 
     @contextmanager
     def stage(self, name: str, config: _Schedule | None = None) -> Iterator[Callable[[Epoch], None]]:

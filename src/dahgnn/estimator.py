@@ -14,16 +14,16 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags, check_consistent_length, check_random_state
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
 from dahgnn.attention import Trace
-from dahgnn.calibration import best_temperature, softmax
+from dahgnn.calibration import best_temperature
 from dahgnn.checks import (
     as_tensor,
     bad_type,
@@ -38,7 +38,7 @@ from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.hypergraph import Hypergraph
 from dahgnn.induction import Induction
 from dahgnn.knn import Neighbors, knn, nearest
-from dahgnn.labels import hold_out, known_labels
+from dahgnn.labels import encode_labels, hold_out, known_labels
 from dahgnn.model import DAHGNN
 from dahgnn.plain_loop import Epoch
 from dahgnn.scaling import Scaling, choose_scaling
@@ -91,13 +91,13 @@ class DAHGNNClassifier(
         labelled rows more often have their nearest labelled row in their own class. The scale is kept and
         applied to new rows.
     calibrate : bool
-        Whether probabilities get a temperature that fits the held-out rows (Guo et al., 2017), if those are
-        50 or more. The order of classes stays as it is.
+        Whether probabilities get a temperature that fits the held-out rows (Guo et al., 2017), as far as
+        they show that it is not near one; with fewer than 50 it is one. The order of classes stays as it is.
     class_weight : dict, "balanced" or None
         How much the rows of a class count in the loss, as elsewhere in scikit-learn.
     warm_start : bool
-        Whether `fit` goes on from the weights of the last one, where rows and classes have kept their
-        number.
+        Whether `fit` goes on from the weights of the last one, if there are as many columns and the same
+        classes as then.
     random_state : int, RandomState or None
         Of held-out rows, first weights and dropout.
     n_jobs : int or None
@@ -124,6 +124,8 @@ class DAHGNNClassifier(
         Losses and accuracies of each epoch.
     n_iter_, best_epoch_ : int
         Epochs that were trained, and the one whose weights are kept.
+    stopped_ : {"patience", "max_epochs", "interrupted", "diverged"}
+        Why the training ended.
     train_indices_, validation_indices_ : array of int
         Labelled rows that trained, and that were held out.
     temperature_ : float
@@ -217,6 +219,9 @@ class DAHGNNClassifier(
     ) -> Self:
         """Learn from some labels.
 
+        Ctrl-C ends the training; the exception then comes from a classifier that is fitted, with the best
+        weights so far.
+
         Parameters
         ----------
         X : array, sparse matrix or DataFrame, (n, d)
@@ -232,20 +237,21 @@ class DAHGNNClassifier(
         callback : callable, optional
             Called with an `Epoch` after each epoch.
         """
-        model, training = self._configs()
+        model, training = self.check_parameters()
         generator = check_random_state(self.random_state)
         rows = self._rows(X, reset=True)
-        encoded = self._encode(y, len(rows))
-        split = self._split(encoded, generator)
-        weights = self._weights(sample_weight, encoded)
-        scaling = choose_scaling(rows, encoded, self.scale)
+        classes, encoded = encode_labels(y, len(rows))
+        counted = self._weights(sample_weight, classes, encoded)
+        split = self._split(encoded, classes, generator)
+        train_labels = torch.full_like(encoded, -1)
+        train_labels[split.train] = encoded[split.train]
+        scaling = choose_scaling(rows, train_labels, self.scale, generator)
         features = scaling.apply(rows)
         device = self._device()
         with _threads(self.n_jobs, len(rows)):
             self._log("Find the neighbours of %d rows", len(rows))
-            found = self._neighbors(features, neighbors, hypergraph, device)
-            graph = hypergraph if hypergraph is not None else Hypergraph.from_neighbors(found)
-            network = self._network(features.shape[1], model, generator)
+            graph, radius, k = self._hypergraph(features, neighbors, hypergraph, device)
+            network = self._network(features.shape[1], classes, model, generator)
             result = fit(
                 network,
                 features,
@@ -253,21 +259,24 @@ class DAHGNNClassifier(
                 encoded,
                 split,
                 training,
-                weights=weights,
+                weights=counted,
                 seed=int(generator.randint(2**31)),
                 device=device,
                 callback=self._listen(callback),
             )
-            radius = found.distances.amax(1) if found.distances.shape[1] else None
+            self.classes_, self.k_ = classes, k
             self.keep(network.cpu(), features, graph.to("cpu"), radius, scaling)
-            self.density_ = self._induction.density().double().numpy()
-        self.history_ = [asdict(epoch) for epoch in result.history]
+        self.history_, self.stopped_ = [asdict(epoch) for epoch in result.history], result.stopped
         self.n_iter_, self.best_epoch_ = len(result.history) - 1, result.best_epoch
         self.train_indices_, self.validation_indices_ = split.train.numpy(), split.validation.numpy()
-        self.embedding_ = _share_among_equals(result.embedding.double().numpy(), features)
+        groups = _equal_rows(features)
+        self.embedding_ = _means(result.embedding.double().numpy(), groups)
+        self.density_ = _means(self._induction.density().double().numpy()[:, None], groups)[:, 0]
         self.temperature_ = self._temperature(torch.from_numpy(self.embedding_), encoded, split)
-        self.label_distributions_ = softmax(self.embedding_ / self.temperature_)
+        self.label_distributions_ = softmax(self.embedding_ / self.temperature_, axis=1)
         self.transduction_ = self.classes_[self.embedding_.argmax(1)]
+        if result.stopped == "interrupted":
+            raise KeyboardInterrupt
         return self
 
     def predict(self, X: ArrayLike) -> Array:
@@ -279,20 +288,21 @@ class DAHGNNClassifier(
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probabilities of the classes, (m, c)."""
         embedding = self._embed(X)
-        return softmax(embedding / self.temperature_)
+        return np.asarray(softmax(embedding / self.temperature_, axis=1))
 
     def transform(self, X: ArrayLike) -> Array:
         """Return the embedding, (m, c): the network's last output."""
         return self._embed(X)
 
-    def predict_both(self, X: ArrayLike) -> tuple[Array, Array]:
+    def predict_proba_and_density(self, X: ArrayLike) -> tuple[Array, Array]:
         """Return the probabilities of the classes, (m, c), and the density of each row, (m,)."""
         embedding, density = self._evaluate(X)
-        return softmax(embedding / self.temperature_), density
+        return np.asarray(softmax(embedding / self.temperature_, axis=1)), density
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy; rows without a label are left out, so that a search can hold out any rows."""
         labels, known = known_labels(y)
+        check_consistent_length(X, known)
         if not known.any():
             raise bad_value("y", "score", "labelled at some rows", "none")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
@@ -300,7 +310,7 @@ class DAHGNNClassifier(
 
     def traces(self) -> tuple[Trace, Trace]:
         """Return what passed among the fitted rows in the two attention layers."""
-        check_is_fitted(self)
+        check_is_fitted(self, "network_")
         return self._induction.first, self._induction.second
 
     def __sklearn_tags__(self) -> Tags:
@@ -322,11 +332,14 @@ class DAHGNNClassifier(
     def _n_features_out(self) -> int:
         return len(self.classes_)
 
-    def _configs(self) -> tuple[ModelConfig, TrainingConfig]:
-        """Check the parameters that have a check of their own."""
+    def check_parameters(self) -> tuple[ModelConfig, TrainingConfig]:
+        """Check what can be checked without data, and return the settings of network and training."""
         check_flag("calibrate", self.calibrate, "DAHGNNClassifier")
         check_flag("warm_start", self.warm_start, "DAHGNNClassifier")
         check_count("verbose", self.verbose, "DAHGNNClassifier", low=0)
+        check_count("k", self.k, "DAHGNNClassifier")
+        if self.n_jobs is not None:
+            check_count("n_jobs", self.n_jobs, "DAHGNNClassifier", low=-(2**31))
         own = self.get_params(deep=False)
         model, training = (
             {field.name: own[field.name] for field in fields(config) if field.name in own}
@@ -335,12 +348,12 @@ class DAHGNNClassifier(
         return ModelConfig(**model), TrainingConfig(**training)
 
     def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
-        """Return the rows as a dense array of float32, or say what is wrong."""
+        """Return the rows as a dense array of float64 or float32, or say what is wrong."""
         rows = validate_data(
             self,
             X,
             accept_sparse="csr",
-            dtype=[np.float32, np.float64],
+            dtype=[np.float64, np.float32],
             ensure_min_samples=2 if reset else 1,
             reset=reset,
         )
@@ -353,28 +366,9 @@ class DAHGNNClassifier(
         largest = float(np.abs(rows).max())
         if largest > _LARGEST:
             raise bad_value("X", "DAHGNNClassifier", "in the range of float32", f"{largest:g}")
-        return np.ascontiguousarray(rows, dtype=np.float32)
+        return np.ascontiguousarray(rows)
 
-    def _encode(self, y: ArrayLike, n: int) -> Tensor:
-        """Return the number of each row's class, −1 where it has none, and keep the classes."""
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
-        labels, known = known_labels(y)
-        if len(known) != n:
-            raise ValueError(f"X and y must have as many rows. Got {n} and {len(known)}.")
-        if len(labels):
-            check_classification_targets(labels)
-        self.classes_, numbers = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            got = f"{len(self.classes_)} class" if len(self.classes_) else "no labelled row"
-            raise bad_value("y", "DAHGNNClassifier", "labels of at least two classes", got)
-        encoded = np.full(n, -1, dtype=np.int64)
-        encoded[known] = numbers
-        return torch.from_numpy(encoded)
-
-    def _split(self, encoded: Tensor, generator: np.random.RandomState) -> Split:
+    def _split(self, encoded: Tensor, classes: Array, generator: np.random.RandomState) -> Split:
         """Hold out some labelled rows."""
         owner, known = "DAHGNNClassifier", np.flatnonzero(encoded.numpy() >= 0)
         if self.validation is None:
@@ -387,60 +381,68 @@ class DAHGNNClassifier(
             check_number("validation", self.validation, owner, low=0, high=1, open_low=True)
             held = hold_out(encoded.numpy(), float(self.validation), generator)  # type: ignore[arg-type]
         train = np.setdiff1d(known, held)
-        missing = np.setdiff1d(np.arange(len(self.classes_)), encoded[train])
+        missing = np.setdiff1d(np.arange(len(classes)), encoded[train])
         if len(missing):
-            names = ", ".join(map(str, self.classes_[missing]))
+            names = ", ".join(map(str, classes[missing]))
             raise bad_value(
                 "validation", owner, "such that each class keeps a row to train", f"none of {names}"
             )
         return Split(train=train, validation=held, test=[])
 
-    def _weights(self, sample_weight: ArrayLike | None, encoded: Tensor) -> Array | None:
-        """Return how much each row counts, or None if all count the same."""
+    def _weights(self, sample_weight: ArrayLike | None, classes: Array, encoded: Tensor) -> Array | None:
+        """Return how much each row counts, or None if all do alike; a row that does not, loses its label."""
         if sample_weight is None and self.class_weight is None:
             return None
         weights = _check_sample_weight(sample_weight, encoded, dtype=np.float64, ensure_non_negative=True)
+        weights = np.array(weights)
+        encoded[torch.from_numpy(weights == 0)] = -1
+        missing = np.setdiff1d(np.arange(len(classes)), encoded)
+        if len(missing):
+            expected = "positive at a labelled row of each class"
+            names = ", ".join(map(str, classes[missing]))
+            raise bad_value("sample_weight", "fit", expected, f"none of {names}")
         if self.class_weight is not None:
             known = encoded.numpy() >= 0
-            labels = self.classes_[encoded.numpy()[known]]
-            of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
-            weights[known] *= of_class[encoded.numpy()[known]]
-        return np.asarray(weights)
+            numbers = encoded.numpy()[known]
+            of_class = compute_class_weight(self.class_weight, classes=classes, y=classes[numbers])
+            weights[known] *= of_class[numbers]
+        return weights
 
     def _device(self) -> torch.device:
         if self.device == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return check_device(self.device, "DAHGNNClassifier")
 
-    def _neighbors(
+    def _hypergraph(
         self,
         features: Tensor,
         neighbors: Neighbors | ArrayLike | None,
         hypergraph: Hypergraph | None,
         device: torch.device,
-    ) -> Neighbors:
-        """Return the neighbours of each row, as they are known or as they are found."""
-        n = len(features)
-        check_count("k", self.k, "DAHGNNClassifier")
-        self.k_ = min(int(self.k), n - 1)
+    ) -> tuple[Hypergraph, Tensor | None, int]:
+        """Return the hypergraph, how far its members reach, and the neighbours that a new row gets."""
+        k = min(int(self.k), len(features) - 1)
         if hypergraph is not None:
-            _check_hypergraph(hypergraph, neighbors, n)
-            return Neighbors(torch.empty(n, 0, dtype=torch.int64), torch.empty(n, 0))
+            _check_hypergraph(hypergraph, neighbors, len(features))
+            return hypergraph, None, k
         if neighbors is None:
-            found = knn(features.to(device), self.k_)
-            return Neighbors(found.indices.cpu(), found.distances.cpu())
-        found = _as_neighbors(neighbors, features)
-        self.k_ = found.indices.shape[1]
-        return found
+            found = knn(features.to(device), k)
+            found = Neighbors(found.indices.cpu(), found.distances.cpu())
+        else:
+            found = _as_neighbors(neighbors, features)
+        graph = Hypergraph.from_neighbors(found)
+        return graph, found.distances.amax(1), int(graph.hyperedge_degrees.max()) - 1
 
-    def _network(self, width: int, config: ModelConfig, generator: np.random.RandomState) -> DAHGNN:
-        """Make the network, or take the one of the last fit."""
+    def _network(
+        self, width: int, classes: Array, config: ModelConfig, generator: np.random.RandomState
+    ) -> DAHGNN:
+        """Make the network, or take that of the last fit."""
         seed = int(generator.randint(2**31))
         if self.warm_start and hasattr(self, "network_"):
-            wanted = {"in_features": width, "n_classes": len(self.classes_), **asdict(config)}
-            if self.network_.settings == wanted:
+            wanted = {"in_features": width, "n_classes": len(classes), **asdict(config)}
+            if self.network_.settings == wanted and np.array_equal(self.classes_, classes):
                 return copy.deepcopy(self.network_)  # a fit that fails leaves the last one whole
-        return DAHGNN.from_config(width, len(self.classes_), config, torch.Generator().manual_seed(seed))
+        return DAHGNN.from_config(width, len(classes), config, torch.Generator().manual_seed(seed))
 
     def keep(
         self,
@@ -463,7 +465,7 @@ class DAHGNNClassifier(
 
     def _evaluate(self, X: ArrayLike) -> tuple[Array, Array]:
         """Return logits and density of rows; fitted ones, found by their features, have those of the fit."""
-        check_is_fitted(self)
+        check_is_fitted(self, "network_")
         features = self._scaling.apply(self._rows(X, reset=False))
         logits, density = np.empty((len(features), len(self.classes_))), np.empty(len(features))
         with _threads(self.n_jobs, len(features)):
@@ -520,19 +522,26 @@ def _as_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Neighbo
     if indices.dim() != 2 or len(indices) != len(features) or indices.shape[1] == 0:
         raise bad_value("neighbors", "fit", f"of {len(features)} rows", f"shape {tuple(indices.shape)}")
     check_in_range(indices, "neighbors", "fit", below=len(features), what="n_nodes")
-    distances = torch.stack([(features - features[column]).norm(dim=1) for column in indices.T], 1)
-    return Neighbors(indices, distances)
+    indices = indices.to(torch.int64)
+    exact = features.double()
+    distances = [(exact - exact[column]).norm(dim=1) for column in indices.T]
+    return Neighbors(indices, torch.stack(distances, 1).to(features.dtype))
 
 
-def _share_among_equals(embedding: Array, features: Tensor) -> Array:
-    """Give equal rows the mean of what they have: nothing but their number tells them apart."""
+def _equal_rows(features: Tensor) -> Array:
+    """Return a number for each row, the same for equal rows."""
     places: dict[bytes, int] = {}
-    group = np.array([places.setdefault(row.tobytes(), len(places)) for row in features.numpy()])
-    if len(places) == len(group):
-        return embedding
-    sums = np.zeros((len(places), embedding.shape[1]))
-    np.add.at(sums, group, embedding)
-    return np.asarray((sums / np.bincount(group)[:, None])[group])
+    return np.array([places.setdefault(row.tobytes(), len(places)) for row in features.numpy()])
+
+
+def _means(values: Array, groups: Array) -> Array:
+    """Give the rows of a group the mean of what they have: nothing but their number tells them apart."""
+    counts = np.bincount(groups)
+    if len(counts) == len(groups):
+        return values
+    sums = np.zeros((len(counts), values.shape[1]))
+    np.add.at(sums, groups, values)
+    return np.asarray((sums / counts[:, None])[groups])
 
 
 @contextlib.contextmanager

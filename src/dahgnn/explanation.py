@@ -58,7 +58,7 @@ class Explanation:
         Those the row is in, the greatest share first.
     labelled : tuple of Share
         Labelled rows from which attention reached the row through both layers, the greatest share first.
-        The rest of the attention, up to one, comes from unlabelled rows.
+        The rest of that attention, up to one, comes from unlabelled rows.
     """
 
     row: int
@@ -71,7 +71,8 @@ def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
 
     Attention coefficients are means over heads. That of a row through both layers is the sum over all ways
     of messages from it, each the product of its coefficients (Abnar and Zuidema, 2020, call it rollout). It
-    tells where messages came from, not what the label would be without them.
+    tells where messages of the two attention layers came from, not what the label would be without them; the
+    convolution before them, and a shortcut from there to the logits, have no attention and are left out.
 
     Parameters
     ----------
@@ -80,10 +81,10 @@ def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
     row : int
         Of the fitted rows.
     """
-    hypergraph, n = classifier.hypergraph_, classifier.hypergraph_.n_nodes
-    if not 0 <= row < n:
-        raise bad_value("row", "explain", f"between 0 and {n - 1}", row)
     first, second = classifier.traces()
+    hypergraph, n = classifier.hypergraph_, classifier.hypergraph_.n_nodes
+    if not isinstance(row, int | np.integer) or not 0 <= row < n:
+        raise bad_value("row", "explain", f"between 0 and {n - 1}", row)
     there, back = (means(second, hypergraph, direction) for direction in ("there", "back"))
     of_row = slice(*hypergraph.by_node.offsets[row : row + 2].tolist())
     numbers, weights = hypergraph.by_node.indices[of_row].tolist(), back[of_row].tolist()
@@ -138,8 +139,8 @@ def suggest(classifier: DAHGNNClassifier, count: int) -> NDArray[np.int64]:
     """Choose rows whose labels would help most: uncertain ones, in dense places, apart from each other.
 
     Each choice is the unlabelled row of the greatest (1 − margin) · density, where the margin is the
-    difference of its two greatest probabilities. The members of the hyperedges centred at it are then left
-    out, and so are its own others, until nobody else is left.
+    difference of its two greatest probabilities. Its neighbours, and the rows whose neighbour it is, are then
+    left out until nobody else is left.
 
     Parameters
     ----------
@@ -154,6 +155,7 @@ def suggest(classifier: DAHGNNClassifier, count: int) -> NDArray[np.int64]:
         The most useful first.
     """
     check_count("count", count, "suggest")
+    classifier.traces()  # refuses one that is not fitted
     scores = (1 - margins(classifier.label_distributions_)) * classifier.density_
     free = np.ones(len(scores), dtype=bool)
     free[classifier.train_indices_] = free[classifier.validation_indices_] = False
@@ -162,7 +164,6 @@ def suggest(classifier: DAHGNNClassifier, count: int) -> NDArray[np.int64]:
     order = np.argsort(-scores, kind="stable")
     chosen: list[int] = []
     while len(chosen) < min(count, int(free.sum())):
-        before = len(chosen)
         for row in order:
             if near[row] and len(chosen) < count:
                 chosen.append(int(row))
@@ -170,12 +171,10 @@ def suggest(classifier: DAHGNNClassifier, count: int) -> NDArray[np.int64]:
                 for segments in ways:
                     first, last = segments.offsets[row : row + 2].tolist()
                     near[segments.indices[first:last].numpy()] = False
-        # All that are left stand near a chosen one: a second round takes them.
+        # All that are left stand near a chosen one: another round takes them.
         near = free.copy()
         near[chosen] = False
-        if len(chosen) == before:
-            break
-    return np.array(chosen[:count], dtype=np.int64)
+    return np.array(chosen, dtype=np.int64)
 
 
 def margins(probabilities: NDArray[Any]) -> NDArray[Any]:

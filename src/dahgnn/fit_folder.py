@@ -1,7 +1,8 @@
 """A fit on a table in a file, and all that comes of it in one folder.
 
-The folder holds ``model.safetensors``, ``predictions.csv``, ``metrics.json`` and ``report.html``, each of
-which is replaced whole. Nothing is written before the fit is done.
+The folder holds ``model.safetensors``, ``predictions.csv``, ``metrics.json`` and ``report.html``. All of them
+are written when everything is ready, each replaced whole, the model last: a fit that fails or is killed
+before leaves those of the last one.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,14 +30,15 @@ from dahgnn.estimator import DAHGNNClassifier
 from dahgnn.explanation import Explanation, explain, margins, means, suggest
 from dahgnn.files import replacing
 from dahgnn.fit_page import FitView, fit_page
+from dahgnn.labels import encode_labels
 from dahgnn.plain_loop import Epoch
 from dahgnn.report import tsne
 from dahgnn.table_files import Column, Table, read_table
 
 MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"
 MAPS = ("auto", "tsne", "pca")
-# Rows up to which "auto" makes a t-SNE; it takes minutes beyond.
-_MOST_FOR_TSNE = 20_000
+# Rows from which and up to which "auto" makes a t-SNE: fewer are no crowd, more take minutes.
+_FEWEST_FOR_TSNE, _MOST_FOR_TSNE = 100, 20_000
 Array = NDArray[Any]
 
 
@@ -60,7 +64,7 @@ class FitOptions:
         Columns to leave out.
     k, seed : int
         Neighbours, and the seed of everything.
-    validation : float
+    validation : float or None
         Share of the labelled rows of each class that is held out.
     scale, device : str
         As in `DAHGNNClassifier`.
@@ -73,7 +77,7 @@ class FitOptions:
     drop: Sequence[str] = ()
     k: int = 10
     seed: int = 0
-    validation: float = 0.2
+    validation: float | None = 0.2
     scale: str = "auto"
     device: str = "auto"
     map: str = "auto"
@@ -97,11 +101,12 @@ def fit_table(path: Path, folder: Path, options: FitOptions, display: Display) -
         The metrics.
     """
     check_choice("map", options.map, MAPS, "fit")
+    for name in ("openTSNE", "plotly"):
+        import_module(name)  # fails now rather than after the fit
     with display.stage(f"Read {path.name}"):
         table = read_table(path, label=options.label, id=options.id, drop=options.drop)
     for note in table.notes:
         display.note(note)
-    labels = np.array(table.labels, dtype=object)
     classifier = DAHGNNClassifier(
         k=options.k,
         validation=options.validation,
@@ -109,11 +114,21 @@ def fit_table(path: Path, folder: Path, options: FitOptions, display: Display) -
         random_state=options.seed,
         device=options.device,
     )
+    labels = np.array(table.labels, dtype=object)
+    encode_labels(labels, len(labels))
+    if path.parent.resolve() == folder.resolve() and path.name in (MODEL, PREDICTIONS, METRICS, PAGE):
+        raise ValueError(f"The results in {folder} would replace {path.name}. Choose another folder.")
+    _make_folder(folder)
     start = time.perf_counter()
     with display.stage(f"Fit {len(labels):,} rows", classifier) as callback:
-        classifier.fit(table.features, labels, callback=callback)
-    seconds = time.perf_counter() - start
-    metrics = _metrics(classifier, labels, seconds)
+        try:
+            classifier.fit(table.features, labels, callback=callback)
+        except KeyboardInterrupt:
+            if getattr(classifier, "stopped_", None) != "interrupted":
+                raise  # before there was anything
+    metrics = _metrics(classifier, labels, time.perf_counter() - start)
+    with display.stage("Draw the map"):
+        page = fit_page(_view(path.name, table, classifier, metrics, options.map))
     about = {
         "columns": [asdict(column) for column in table.columns],
         "names": table.names,
@@ -123,35 +138,51 @@ def fit_table(path: Path, folder: Path, options: FitOptions, display: Display) -
         "id": options.id,
         "file": path.name,
     }
-    with display.stage("Write the model and the predictions"):
-        _write_json(folder / METRICS, metrics)
-        _write_predictions(
-            folder / PREDICTIONS,
-            table.ids,
-            classifier,
-            classifier.label_distributions_,
-            classifier.density_,
-            given=table.labels,
-        )
+    values = classifier.label_distributions_, classifier.density_
+    with display.stage("Write"):
+        _write_text(folder / PAGE, page)
+        _write_text(folder / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")
+        _write_text(folder / PREDICTIONS, _predictions(table.ids, classifier, *values, given=table.labels))
         save_classifier(classifier, folder / MODEL, about)
-    with display.stage("Draw the map"):
-        view = _view(path.name, table, classifier, metrics, options.map)
-    with display.stage("Write the page"), replacing(folder / PAGE) as temporary:
-        temporary.write_text(fit_page(view), encoding="utf-8")
     return metrics
 
 
-def predict_table(folder: Path, path: Path, target: Path, display: Display) -> int:
-    """Predict the rows of another file, and write them to a CSV file; return how many."""
+def _make_folder(folder: Path) -> None:
+    """Make the folder, and see whether it can be written to before anything takes time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = error.strerror or error
+        raise OSError(f"The folder {folder} cannot be written to ({reason}). Choose another.") from error
+
+
+def _write_text(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
+
+
+def predict_table(folder: Path, path: Path, target: Path, name: str | None, display: Display) -> int:
+    """Predict the rows of another file, and write them to a CSV file; return how many.
+
+    The ids are those of the column ``name``, else of the fitted table's column, unless that was a file.
+    """
+    if any(target.exists() and target.samefile(each) for each in (path, folder / MODEL) if each.exists()):
+        raise ValueError(
+            f"Predictions would replace {target}, which they are made from. Choose another file."
+        )
     with display.stage(f"Read {folder / MODEL}"):
         fitted = FittedFolder.open(folder)
+    if name is None and path.suffix.lower() != ".npy":
+        name = fitted.id
     with display.stage(f"Read {path.name}"):
-        table = read_table(path, id=fitted.id, columns=fitted.columns)
+        table = read_table(path, id=name, columns=fitted.columns)
     for note in table.notes:
         display.note(note)
     with display.stage(f"Predict {len(table.ids):,} rows"):
-        probabilities, density = fitted.classifier.predict_both(table.features)
-        _write_predictions(target, table.ids, fitted.classifier, probabilities, density)
+        values = fitted.classifier.predict_proba_and_density(table.features)
+        _write_text(target, _predictions(table.ids, fitted.classifier, *values))
     return len(table.ids)
 
 
@@ -185,6 +216,7 @@ class FittedFolder:
             raise FileNotFoundError(f"There is no {MODEL} in {folder}. Make one with 'dahgnn fit'.")
         saved = load_classifier(path)
         try:
+            _check_words(saved.about)
             columns = tuple(
                 Column(**{**column, "categories": tuple(column["categories"])})
                 for column in saved.about["columns"]
@@ -215,9 +247,22 @@ class FittedFolder:
         rows = suggest(classifier, count)
         values = (classifier.transduction_[rows], apart[rows], classifier.density_[rows])
         return [
-            (self.ids[row], str(label), float(margin), float(density))
+            (shown(self.ids[row]), shown(label), float(margin), float(density))
             for row, label, margin, density in zip(rows, *values, strict=True)
         ]
+
+
+def _check_words(about: dict[str, Any]) -> None:
+    for word in (*about["ids"], *(label for label in about["labels"] if label is not None)):
+        if not isinstance(word, str):
+            raise TypeError("a name that is no word")
+    if not isinstance(about.get("id"), str | None):
+        raise TypeError("'id' is no word")
+
+
+def shown(text: object) -> str:
+    """Return text for a terminal: what would steer it or break the line becomes a mark."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(text))
 
 
 def describe(explanation: Explanation, fitted: FittedFolder, most: int = 5) -> str:
@@ -225,21 +270,23 @@ def describe(explanation: Explanation, fitted: FittedFolder, most: int = 5) -> s
     classifier, row = fitted.classifier, explanation.row
     probabilities = classifier.label_distributions_[row]
     order = np.argsort(-probabilities)[:3]
-    ranking = ", ".join(f"{classifier.classes_[place]} {100 * probabilities[place]:.1f} %" for place in order)
-    lines = [f"Row {fitted.ids[row]}: {ranking}."]
+    ranking = ", ".join(
+        f"{shown(classifier.classes_[place])} {100 * probabilities[place]:.1f} %" for place in order
+    )
+    lines = [f"Row {shown(fitted.ids[row])}: {ranking}."]
     if fitted.labels[row] is not None:
-        lines.append(f"Its given label is {fitted.labels[row]}.")
+        lines.append(f"Its given label is {shown(fitted.labels[row])}.")
     total = sum(share.weight for share in explanation.labelled)
     lines.append(f"\nLabelled rows that its attention came from (all of them: {100 * total:.1f} %):")
     lines += [
-        f"  {100 * share.weight:5.2f} %  {fitted.ids[share.row]}: {fitted.labels[share.row]}"
+        f"  {100 * share.weight:5.2f} %  {shown(fitted.ids[share.row])}: {shown(fitted.labels[share.row])}"
         for share in explanation.labelled[:most]
     ] or ["  none: no labelled row is within reach of two layers."]
     lines.append("\nHyperedges that it listened to in the last layer, and who spoke most in each:")
     for hyperedge in explanation.hyperedges[:most]:
-        centre = "" if hyperedge.centre is None else f" around {fitted.ids[hyperedge.centre]}"
+        centre = "" if hyperedge.centre is None else f" around {shown(fitted.ids[hyperedge.centre])}"
         members = ", ".join(
-            f"{fitted.ids[share.row]} ({_word(fitted, share.row)}) {100 * share.weight:.0f} %"
+            f"{shown(fitted.ids[share.row])} ({_word(fitted, share.row)}) {100 * share.weight:.0f} %"
             for share in hyperedge.members[:4]
         )
         lines.append(f"  {100 * hyperedge.weight:5.2f} %  hyperedge{centre}: {members}")
@@ -248,7 +295,7 @@ def describe(explanation: Explanation, fitted: FittedFolder, most: int = 5) -> s
 
 def _word(fitted: FittedFolder, row: int) -> str:
     given = fitted.labels[row]
-    return given if given is not None else f"predicted {fitted.classifier.transduction_[row]}"
+    return shown(given if given is not None else f"predicted {fitted.classifier.transduction_[row]}")
 
 
 def _metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dict[str, Any]:
@@ -260,39 +307,36 @@ def _metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dic
         "classes": [str(name) for name in classifier.classes_],
         "labelled": len(held) + len(classifier.train_indices_),
         "held_out": len(held),
-        # These rows chose the epoch, which makes it somewhat too good.
+        # These rows chose the epoch and the temperature, which makes it somewhat too good.
         "held_out_accuracy": float(right.mean()) if len(held) else None,
         "best_epoch": classifier.best_epoch_,
         "epochs": classifier.n_iter_,
+        "stopped": classifier.stopped_,
         "temperature": classifier.temperature_,
         "seconds": round(seconds, 3),
     }
 
 
-def _write_json(path: Path, value: object) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _write_predictions(
-    path: Path,
+def _predictions(
     ids: Sequence[str],
     classifier: DAHGNNClassifier,
     probabilities: Array,
     density: Array,
     given: Sequence[str | None] | None = None,
-) -> None:
-    """Write a row for each: id, class, probability, margin, density, and the given label if there are any."""
+) -> str:
+    """Write CSV: id, class, probability, margin and density of each row, and the given label if any."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    # A bare carriage return ends a line for many readers, but is not quoted by itself.
+    words = (*ids, *map(str, classifier.classes_), *(given or ()))
+    bare = any("\r" in word for word in words if word)
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
     writer.writerow(["id", "class", "probability", "margin", "density"] + ["given"] * (given is not None))
     best, apart = probabilities.argmax(1), margins(probabilities)
     for row, name in enumerate(ids):
         numbers = (probabilities[row, best[row]], apart[row], density[row])
         cells = [name, str(classifier.classes_[best[row]]), *(f"{number:.6g}" for number in numbers)]
         writer.writerow(cells if given is None else [*cells, given[row] or ""])
-    with replacing(path) as temporary:
-        temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
+    return text.getvalue()
 
 
 def _view(
@@ -310,7 +354,7 @@ def _view(
     facts = {
         "rows": f"{n:,}, of which {metrics['labelled']:,} are labelled",
         "held-out accuracy": "–" if held is None else f"{100 * held:.1f} % of {metrics['held_out']}",
-        "fit": f"{metrics['seconds']:.0f} s, {metrics['epochs']} epochs",
+        "fit": f"{metrics['seconds']:.0f} s, {metrics['epochs']} epochs, ended by {metrics['stopped']}",
     }
     return FitView(
         title=title,
@@ -334,8 +378,10 @@ def _view(
 def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array, str]:
     """Place the rows on a map by their hidden units, of which similar rows have similar ones."""
     hidden = classifier.traces()[0].back.sums.flatten(1)
-    if kind == "tsne" or (kind == "auto" and len(hidden) <= _MOST_FOR_TSNE and len(hidden) > 3):
-        return tsne(hidden, seed=0).numpy(), "t-SNE"
+    if kind == "tsne" or (kind == "auto" and _FEWEST_FOR_TSNE <= len(hidden) <= _MOST_FOR_TSNE):
+        placed = tsne(hidden, seed=0).numpy()
+        if np.isfinite(placed).all():  # rows that are all alike have no such map
+            return placed, "t-SNE"
     centred = hidden - hidden.mean(0)
     _, _, axes = torch.pca_lowrank(centred, q=min(2, *hidden.shape), center=False)
     placed = (centred @ axes).numpy()
@@ -359,9 +405,12 @@ def _own_hyperedges(classifier: DAHGNNClassifier) -> tuple[Array, Array]:
 
 
 def _as_images(features: Array) -> Array | None:
-    """Return rows as square pictures if they look like such: whole numbers from 0 to 255, or 0 to 1."""
-    side = int(np.sqrt(features.shape[1]))
-    if side < 8 or side**2 != features.shape[1] or features.min() < 0 or features.max() > 255:
+    """Return rows as square pictures if they may be such: 64 or more grey values, 0 to 255 or 0 to 1."""
+    side, highest = int(np.sqrt(features.shape[1])), float(features.max())
+    square = side >= 8 and side**2 == features.shape[1]
+    if not square or float(features.min()) < 0 or not 0 < highest <= 255:
         return None
-    scale = 255 / max(float(features.max()), 1e-9) if features.max() <= 16 else 1
+    if highest > 1 and not (features == features.round()).all():
+        return None
+    scale = 255 / highest if highest <= 16 else 1
     return (features * scale).astype(np.uint8).reshape(-1, side, side)

@@ -1,9 +1,8 @@
 """New nodes for a trained network, without training it again.
 
-A new node gets a hyperedge of its own with its nearest fitted nodes, and joins the hyperedges of those of
-them that have it nearer than their farthest member: where it would have been, had it been there before.
-Messages flow to new nodes only. So the fitted nodes keep what they have, and a new node gets the same in any
-company.
+A new node gets a hyperedge of its own with its nearest fitted nodes, and joins the hyperedges of those among
+them whose farthest member is no nearer than it is. Messages flow to new nodes only. So the fitted nodes keep
+what they have, and a new node gets the same in any company.
 """
 
 from __future__ import annotations
@@ -80,11 +79,11 @@ class Induction:
         place = _Place(self, neighbors)
         nodes, hyperedges = self._convolve(features, place)
         x, e = self._behind_convolution(nodes, hyperedges)
-        hidden, layer = x, self.model.attention1
-        density = _density(layer, layer.project(x, e)[0], self.first.there.values, place).mean(1)
-        x, e = _attend(layer, x, e, self.first, place)
-        x, _ = _attend(self.model.attention2, x, e, self.second, place)
-        return (x if self.model.shortcut is None else x + hidden @ self.model.shortcut), density
+        hidden = x
+        x, e, density = _attend(self.model.attention1, x, e, self.first, place)
+        x, _, _ = _attend(self.model.attention2, x, e, self.second, place)
+        logits = x if self.model.shortcut is None else x + hidden @ self.model.shortcut
+        return logits, density.mean(1)
 
     def _convolve(self, features: Tensor, place: _Place) -> tuple[Tensor, Tensor]:
         """Return new nodes and their own hyperedges behind the convolution, (1) and (2)."""
@@ -160,19 +159,21 @@ def _centred_at(hypergraph: Hypergraph) -> Tensor | None:
 
 def _attend(
     layer: DensityAwareAttention, x: Tensor, e: Tensor, fitted: Trace, place: _Place
-) -> tuple[Tensor, Tensor]:
-    """Pass messages to new nodes and their hyperedges, given what passed among the fitted ones."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Pass messages to new nodes and their hyperedges, given what passed among the fitted ones.
+
+    Returns nodes, hyperedges, and the density of the nodes, (b, heads), also where it does not count.
+    """
     there, back = fitted
     vectors = layer.vectors()
     wx, e_share = layer.project(x, e)
     from_node, to_node = ((wx * vector).sum(-1) for vector in (vectors.from_node, vectors.to_node))
-    density = None if there.density is None else _density(layer, wx, there.values, place)
+    density = _density(layer, wx, there.values, place)
     hyperedges = _step(there, wx, from_node, e_share, density, place.there, True)
     from_hyperedge = (hyperedges * vectors.from_hyperedge).sum(-1)
-    if density is not None and there.density is not None:
-        density = gather_sum(torch.cat([there.density, density]), place.there)
-    nodes = _step(back, hyperedges, from_hyperedge, to_node, density, place.back, layer.final_activation)
-    return nodes.flatten(1), hyperedges.flatten(1)
+    sums = density if there.density is None else gather_sum(torch.cat([there.density, density]), place.there)
+    nodes = _step(back, hyperedges, from_hyperedge, to_node, sums, place.back, layer.final_activation)
+    return nodes.flatten(1), hyperedges.flatten(1), density
 
 
 def _step(
@@ -180,13 +181,13 @@ def _step(
     values: Tensor,
     source: Tensor,
     target: Tensor,
-    density: Tensor | None,
+    density: Tensor,
     incidence: Incidence,
     activation: bool,
 ) -> Tensor:
-    """Sum fitted and new senders into new receivers."""
+    """Sum fitted and new senders into new receivers; the density counts where it did for the fitted."""
     bias = None
-    if density is not None and fitted.density is not None and fitted.bias is not None:
+    if fitted.density is not None and fitted.bias is not None:
         new = scale_density(density, fitted.peak.unsqueeze(0), among=fitted.density)
         bias = torch.cat([fitted.bias, new])
     return attend(
@@ -202,5 +203,5 @@ def _step(
 def _density(layer: DensityAwareAttention, wx: Tensor, fitted: Tensor, place: _Place) -> Tensor:
     """Sum the similarities of new nodes to their neighbours, (3)."""
     new, near = place.neighbourhood(layer.neighbourhood)
-    similar = (unit_rows(wx)[new] * unit_rows(fitted)[near]).sum(-1).clamp_max(1)  # (pairs, heads)
+    similar = (unit_rows(wx)[new] * unit_rows(fitted[near])).sum(-1).clamp_max(1)  # (pairs, heads)
     return wx.new_zeros(wx.shape[:2]).index_add_(0, new, similar * (similar > layer.delta))

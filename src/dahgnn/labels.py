@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
-from dahgnn.checks import bad_type
+from dahgnn.checks import bad_type, bad_value
 
 Array = NDArray[Any]
 
@@ -30,6 +32,8 @@ def known_labels(y: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
             got = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise bad_type("y", "DAHGNNClassifier", "labels of one type", got)
         values = np.array(values.tolist())
+    if values.dtype.kind == "U" and any("\0" in str(label) for label in labels[known]):
+        raise bad_value("y", "DAHGNNClassifier", "words without the character NUL", "one with it")
     if values.dtype.kind in "iuf":
         if not np.isfinite(values).all():
             raise ValueError("Input y contains infinity or a value too large for a class.")
@@ -43,6 +47,27 @@ def _is_missing(label: object) -> bool:
     if label is None or type(label).__name__ == "NAType":
         return True
     return isinstance(label, float | np.floating) and bool(np.isnan(label))
+
+
+def encode_labels(y: ArrayLike | None, n: int) -> tuple[Array, Tensor]:
+    """Return the classes, and the number of each row's class, (n,), −1 where it has none."""
+    from sklearn.utils.multiclass import check_classification_targets
+
+    if y is None:
+        raise ValueError("DAHGNNClassifier requires y to be passed, but the target y is None.")
+    labels, known = known_labels(y)
+    if len(known) != n:
+        raise ValueError(f"X and y must have as many rows. Got {n} and {len(known)}.")
+    if len(labels):
+        check_classification_targets(labels)
+    classes, numbers = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        got = f"{len(classes)} class" if len(classes) else "no labelled row"
+        remedy = "Unlabelled is -1 among numbers, and None or NaN."
+        raise bad_value("y", "DAHGNNClassifier", "labels of at least two classes", got, remedy)
+    encoded = np.full(n, -1, dtype=np.int64)
+    encoded[known] = numbers
+    return classes, torch.from_numpy(encoded)
 
 
 def hold_out(encoded: Array, share: float, generator: np.random.RandomState) -> Array:

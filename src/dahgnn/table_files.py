@@ -8,9 +8,10 @@ column with one value throughout, or none at all, gives no feature; nor does the
 Parquet. Errors name the column: for infinities, numbers beyond float32, dates, other text, and for text of
 which at least half the cells are numbers, also when these have thousands separators or decimal commas.
 
-**Labels** are text as it stands; whole numbers lose a trailing ".0". A missing label means unlabelled. So
-does −1 in an NPZ or NPY file of whole numbers; and in the other files, if all labels are whole numbers, none
-is missing, and the rest are at least two classes of 0 and above. Hence −1 and 1 alone are two classes there.
+**Labels** are text, without blanks around it; whole numbers lose a trailing ".0". A missing label means
+unlabelled. So does −1 in an NPZ or NPY file of whole numbers; and in the other files, if all labels are whole
+numbers, none is missing, and the rest are at least two classes of 0 and above. Hence −1 and 1 alone are two
+classes there.
 
 **Ids** are text as it stands, all different, none empty. Without them, the numbers of the rows from 0 on.
 
@@ -104,7 +105,7 @@ class Table:
 
     Parameters
     ----------
-    features : ndarray of shape (n, d), float32
+    features : ndarray of shape (n, d), float64 or, from an array, float32
         Finite.
     names : tuple of d str
     columns : tuple of Column
@@ -170,7 +171,8 @@ def read_table(
         Columns to leave out.
     columns : sequence of Column, optional
         Those of the table that a model was fitted to. They are looked up by name and encoded as they were
-        then. Further columns are ignored; a category that was unknown becomes zeros.
+        then. Further columns are ignored; a category that was unknown becomes zeros; without the column of
+        the ids, rows are numbered.
 
     Raises
     ------
@@ -196,7 +198,7 @@ def read_table(
     _check_roles(label, id, drop, columns)
     path = Path(path)
     texts = [column.name for column in columns or () if column.kind == "category"]
-    source = _read(path, label, id, texts)
+    source = _read(path, label, id, texts, fitted=columns is not None)
     labels: tuple[str | None, ...] | None = None
     label_notes: list[str] = []
     if source.labels is not None:
@@ -234,7 +236,7 @@ def _check_roles(
             raise bad_value("drop", "read_table", f"without the column of the {role}s", repr(name))
 
 
-def _read(path: Path, label: str | None, id_: str | None, texts: Sequence[str]) -> _Source:
+def _read(path: Path, label: str | None, id_: str | None, texts: Sequence[str], fitted: bool) -> _Source:
     suffix = path.suffix.lower()
     if suffix == ".npy":
         return _read_npy(path, label, id_)
@@ -249,8 +251,11 @@ def _read(path: Path, label: str | None, id_: str | None, texts: Sequence[str]) 
     source = read(path, kept)
     if not source.n_rows:
         raise ValueError(f"The file {path} must have at least one row of data. Got a header alone.")
-    labels, ids = (_take(path, source.cells, name, role) for name, role in ((label, "label"), (id_, "id")))
-    return replace(source, labels=labels, ids=ids)
+    labels = _take(path, source.cells, label, "label")
+    if id_ is not None and id_ not in source.cells and fitted:
+        note = f"There is no column '{id_}' for the ids, so that rows are named by their number."
+        return replace(source, labels=labels, notes=(*source.notes, note))
+    return replace(source, labels=labels, ids=_take(path, source.cells, id_, "id"))
 
 
 def _take(path: Path, cells: dict[str, _Cells], name: str | None, role: str) -> _Cells | None:
@@ -544,7 +549,8 @@ def _one_a_row(array: np.ndarray, name: str, n_rows: int) -> np.ndarray:
 
 
 def _read_labels(cells: _Cells, name: str, is_array: bool) -> tuple[tuple[str | None, ...], list[str]]:
-    texts = _without_missing(_as_texts(cells, name))
+    stripped = (text and text.strip() for text in _as_texts(cells, name))
+    texts = _without_missing(stripped)
     whole = [_WHOLE.fullmatch(text) if text is not None else None for text in texts]
     notes = []
     if all(match is not None for match, text in zip(whole, texts, strict=True) if text is not None):
@@ -625,7 +631,7 @@ def _plan_column(name: str, cells: _Cells) -> Column:
     if kind == "category":
         return _plan_category(name, values.tolist())
     present = values[~np.isnan(values)]
-    if not present.size or np.float32(present.min()) == np.float32(present.max()):
+    if not present.size or present.min() == present.max():
         return Column(name=name, kind="unused")
     return Column(name=name, kind=kind, fill=float(np.median(present)))
 
@@ -705,7 +711,9 @@ def _match(path: Path, source: _Source, columns: Sequence[Column]) -> list[str]:
 
 def _encode(source: _Source, columns: Sequence[Column]) -> tuple[np.ndarray, tuple[str, ...], list[str]]:
     names = tuple(name for column in columns for name in column.feature_names)
-    features = np.zeros((source.n_rows, len(names)), dtype=np.float32)
+    # Cells are numbers of 15 digits, arrays mostly of fewer.
+    dtype = np.float32 if source.is_array else np.float64
+    features = np.zeros((source.n_rows, len(names)), dtype=dtype)
     notes: list[str] = []
     filled: list[str] = []
     place = 0

@@ -31,6 +31,7 @@ def write_tensors(
     path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
     """Write tensors whole as safetensors, with a header in JSON."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     metadata = {
@@ -42,7 +43,10 @@ def write_tensors(
     }
     saved = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with replacing(path) as temporary:
-        save_file(saved, temporary, metadata=metadata)
+        try:
+            save_file(saved, temporary, metadata=metadata)
+        except SafetensorError as error:  # a full disk, say
+            raise OSError(f"The file {path} cannot be written ({error}).") from error
 
 
 def read_tensors(
