@@ -87,9 +87,9 @@ class DAHGNNClassifier(
         with one labelled row keeps it. None holds out nothing, and the training loss decides.
     scale : {"auto", "columns", "whole", "none"}
         Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
-        or neither. The first two give rows the same length in the mean. "auto" takes the one of them by which
-        labelled rows more often have their nearest labelled row in their own class. The scale is kept and
-        applied to new rows.
+        or neither. The first two give rows the same length in the mean. "auto" takes "columns" where a few
+        of them have nearly all of the variance, as in tables whose units differ, and else "whole". The scale
+        is kept and applied to new rows.
     calibrate : bool
         Whether probabilities get a temperature that fits the held-out rows (Guo et al., 2017), as far as
         they show that it is not near one; with fewer than 50 it is one. The order of classes stays as it is.
@@ -243,9 +243,7 @@ class DAHGNNClassifier(
         classes, encoded = encode_labels(y, len(rows))
         counted = self._weights(sample_weight, classes, encoded)
         split = self._split(encoded, classes, generator)
-        train_labels = torch.full_like(encoded, -1)
-        train_labels[split.train] = encoded[split.train]
-        scaling = choose_scaling(rows, train_labels, self.scale, generator)
+        scaling = choose_scaling(rows, self.scale)
         features = scaling.apply(rows)
         device = self._device()
         with _threads(self.n_jobs, len(rows)):
