@@ -12,7 +12,7 @@ from oracles import normal
 from torch import Tensor
 
 from dahgnn import kernels_gpu, ops
-from dahgnn.attention import Vectors, _reference
+from dahgnn.attention import Vectors, trace
 from dahgnn.density import rounding
 from dahgnn.segments import Incidence, Segments
 
@@ -122,7 +122,7 @@ class Case:
         """Results and gradients in float64: far more exact than what they are compared with."""
         leaves = [tensor.double().detach().requires_grad_() for tensor in self.inputs]
         with ops.using("reference"):
-            results = _reference(
+            traced = trace(
                 leaves[0],
                 leaves[1],
                 Vectors(*leaves[2:]),
@@ -132,6 +132,7 @@ class Case:
                 False,
                 self.activation,
             )
+        results = traced.back.sums, traced.there.sums
         wanted = [
             (result, given.double())
             for result, given in zip(results, self.gradients, strict=True)
