@@ -107,6 +107,27 @@ def fit_table(path: Path, folder: Path, options: FitOptions, display: Display) -
         table = read_table(path, label=options.label, id=options.id, drop=options.drop)
     for note in table.notes:
         display.note(note)
+    labels = np.array(table.labels, dtype=object)
+    encode_labels(labels, len(labels))  # refuses what no fit can learn from, before there is a folder
+    if path.parent.resolve() == folder.resolve() and path.name in (MODEL, PREDICTIONS, METRICS, PAGE):
+        raise ValueError(f"The results in {folder} would replace {path.name}. Choose another folder.")
+    _make_folder(folder)
+    start = time.perf_counter()
+    classifier = _fit(table.features, labels, options, display)
+    metrics = _metrics(classifier, labels, time.perf_counter() - start)
+    with display.stage("Draw the map"):
+        page = fit_page(_view(path.name, table, classifier, metrics, options.map))
+    with display.stage("Write"):
+        _write_text(folder / PAGE, page)
+        _write_text(folder / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")
+        values = classifier.label_distributions_, classifier.density_
+        _write_text(folder / PREDICTIONS, _predictions(table.ids, classifier, *values, given=table.labels))
+        save_classifier(classifier, folder / MODEL, _about(path, table, options))
+    return metrics
+
+
+def _fit(features: Array, labels: Array, options: FitOptions, display: Display) -> DAHGNNClassifier:
+    """Fit, and show how far it is; after Ctrl-C it is the best so far."""
     classifier = DAHGNNClassifier(
         k=options.k,
         validation=options.validation,
@@ -114,22 +135,18 @@ def fit_table(path: Path, folder: Path, options: FitOptions, display: Display) -
         random_state=options.seed,
         device=options.device,
     )
-    labels = np.array(table.labels, dtype=object)
-    encode_labels(labels, len(labels))
-    if path.parent.resolve() == folder.resolve() and path.name in (MODEL, PREDICTIONS, METRICS, PAGE):
-        raise ValueError(f"The results in {folder} would replace {path.name}. Choose another folder.")
-    _make_folder(folder)
-    start = time.perf_counter()
     with display.stage(f"Fit {len(labels):,} rows", classifier) as callback:
         try:
-            classifier.fit(table.features, labels, callback=callback)
+            classifier.fit(features, labels, callback=callback)
         except KeyboardInterrupt:
             if getattr(classifier, "stopped_", None) != "interrupted":
                 raise  # before there was anything
-    metrics = _metrics(classifier, labels, time.perf_counter() - start)
-    with display.stage("Draw the map"):
-        page = fit_page(_view(path.name, table, classifier, metrics, options.map))
-    about = {
+    return classifier
+
+
+def _about(path: Path, table: Table, options: FitOptions) -> dict[str, Any]:
+    """Return what `FittedFolder` needs beside the classifier."""
+    return {
         "columns": [asdict(column) for column in table.columns],
         "names": table.names,
         "ids": table.ids,
@@ -138,13 +155,6 @@ def fit_table(path: Path, folder: Path, options: FitOptions, display: Display) -
         "id": options.id,
         "file": path.name,
     }
-    values = classifier.label_distributions_, classifier.density_
-    with display.stage("Write"):
-        _write_text(folder / PAGE, page)
-        _write_text(folder / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")
-        _write_text(folder / PREDICTIONS, _predictions(table.ids, classifier, *values, given=table.labels))
-        save_classifier(classifier, folder / MODEL, about)
-    return metrics
 
 
 def _make_folder(folder: Path) -> None:
