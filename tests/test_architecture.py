@@ -58,7 +58,7 @@ RANKS = {
     "table_files": 1,
     "fit_page": 1,
     "training": 12,
-    "scaling": 1,
+    "scaling": 2,
     "estimator": 13,
     "explanation": 14,
     "classifier_files": 14,

@@ -24,7 +24,9 @@ from dahgnn.experiments import (
     load_task,
     plan,
     run_experiment,
+    train,
 )
+from dahgnn.scaling import choose_scaling
 from dahgnn.specs import DatasetSpec
 
 
@@ -39,6 +41,42 @@ def read(folder: Path) -> list[dict]:
 
 def identity(line: dict) -> tuple:
     return line["dataset"], line["method"], line["labels"], line["run"]
+
+
+NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)])
+def test_several_networks_of_a_run_are_averaged(task, device):
+    entry = TABLE["method"]["hgnn"] | {"scale": "columns"}
+    spec = small_spec(
+        method={"one": entry | {"title": "1"}, "three": entry | {"title": "3", "members": 3}},
+        comparisons=[],
+        published={},
+    )
+    one, three = (method.settings["mnist"] for method in spec.methods)
+    splits = [split_per_class(task.labels, train=3, validation=5, seed=run) for run in (0, 1)]
+    averages = train(task, three, splits, [0, 1], device)
+    for average, split, seed in zip(averages, splits, (0, 1), strict=True):
+        alone = [train(task, one, [split], [seed + member * 2**20], device)[0] for member in range(3)]
+        expected = sum(result.embedding for result in alone) / 3
+        torch.testing.assert_close(average.embedding, expected, rtol=1e-4, atol=1e-5)
+        assert not torch.allclose(average.embedding, alone[0].embedding, atol=1e-3)
+        torch.testing.assert_close(average.probabilities, average.embedding.softmax(1))
+        assert average.predictions.equal(average.embedding.argmax(1))
+        assert average.best_epoch == alone[0].best_epoch
+
+
+def test_features_are_scaled_for_a_network_that_asks_for_it(task):
+    entry = TABLE["method"]["hgnn"] | {"scale": "whole"}
+    settings = small_spec(method={"hgnn": entry}, comparisons=[], published={}).methods[0].settings["mnist"]
+    split = split_per_class(task.labels, train=6, validation=5, seed=0)
+    (result,) = train(task, settings, [split], [0])
+    model = HGNN(7, 3, hidden=8, generator=torch.Generator().manual_seed(0))
+    features = choose_scaling(task.features, "whole").apply(task.features)
+    hypergraph = Hypergraph.from_neighbors(task.neighbours)
+    expected = fit(model, features, hypergraph, task.labels, split, TrainingConfig(max_epochs=5))
+    torch.testing.assert_close(result.embedding, expected.embedding)
 
 
 def test_a_spec_becomes_a_line_for_each_run(tmp_path, task):
@@ -111,8 +149,12 @@ def test_a_line_that_was_cut_is_run_again(tmp_path, task, caplog):
             {"method": {**TABLE["method"], "hgnn": {**TABLE["method"]["hgnn"], "model": {"hidden": 9}}}},
             "'hidden' was 8, is 9",
         ),
+        (
+            {"method": {**TABLE["method"], "hgnn": {**TABLE["method"]["hgnn"], "members": 2}}},
+            "'members' was 1, is 2",
+        ),
         ({"validation": 6}, "the split"),
-        ({"k": 4}, "another setting"),
+        ({"k": 4}, "'k' was 5, is 4"),
         ({"name": "other"}, "small"),
         ({"runs": 1}, "the spec has no such run"),
         ({"labels": [3]}, "the spec has no such run"),
@@ -306,7 +348,7 @@ def test_processes_that_share_a_device_say_so(tmp_path, task):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"k": 4}, "another setting"),
+        ({"k": 4}, "'k' was 5, is 4"),
         ({"validation": 6}, "the split"),
         ({"runs": 1}, "no such run"),
         ({"labels": [3]}, "no such run"),

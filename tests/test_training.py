@@ -12,7 +12,7 @@ from dahgnn import DAHGNN, HGNN, Hypergraph, Split, TrainingConfig, fit, fit_man
 from dahgnn.baselines import GAT, GCN
 from dahgnn.datasets import load_embedded_digits, load_mnist
 from dahgnn.splits import sample_per_class
-from dahgnn.training import accuracy, call_with_weights
+from dahgnn.training import accuracy, average, call_with_weights
 
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 QUICK = TrainingConfig(max_epochs=30, patience=10, learning_rate=0.02)
@@ -597,3 +597,8 @@ def test_the_preset_paper_learns_mnist_in_a_gibibyte(mnist_folder):
     result = fit(model, mnist.features, hypergraph, mnist.labels, split)
     assert result.accuracy(mnist.labels, split.test) > 0.91
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20  # KiB
+
+
+def test_an_average_needs_something():
+    with pytest.raises(ValueError, match="'results' parameter of average must be non-empty"):
+        average([])

@@ -31,6 +31,7 @@ from dahgnn.bench import (
 )
 from dahgnn.cnn import CONFIGS
 from dahgnn.cnn_training import CNNEpoch
+from dahgnn.config import SCALES
 from dahgnn.datasets import TITLES, load_images
 from dahgnn.demo import run_demo
 from dahgnn.downloads import data_folder, fetch
@@ -38,7 +39,6 @@ from dahgnn.features import make_features, read_header
 from dahgnn.page import write_report
 from dahgnn.plain_loop import Epoch
 from dahgnn.reproduce import reproduce
-from dahgnn.scaling import SCALES
 from dahgnn.specs import builtin_specs, load_spec
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from dahgnn.checks import check_choice, check_count, check_flag, check_number, s
 PRECISIONS = ("float32", "bfloat16")
 CONVOLUTIONS = ("typed", "printed")
 NEIGHBOURHOODS = ("centre", "shared")
+SCALES = ("none", "auto", "columns", "whole")
 
 
 def check_density(
@@ -146,10 +147,26 @@ class TrainingConfig(_Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """Settings of the network and of its training that belong together."""
+    """Settings of the network and of its training that belong together.
+
+    Parameters
+    ----------
+    model, training
+        See there.
+    members : int
+        Networks whose logits are averaged; the paper has one.
+    scale : {"none", "auto", "columns", "whole"}
+        What is done to the features first, see `DAHGNNClassifier`; the paper names nothing.
+    """
 
     model: ModelConfig
     training: TrainingConfig
+    members: int = 1
+    scale: str = "none"
+
+    def __post_init__(self) -> None:
+        check_count("members", self.members, type(self).__name__)
+        check_choice("scale", self.scale, SCALES, type(self).__name__)
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -157,5 +174,7 @@ PRESETS: Mapping[str, Preset] = {
     "regularised": Preset(
         model=ModelConfig(hidden=64, activation=True, dropout=0.5, shortcut=True),
         training=TrainingConfig(learning_rate=0.01, decay=1.0, weight_decay=2e-3),
+        members=5,
+        scale="whole",
     ),
 }

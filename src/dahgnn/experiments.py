@@ -30,10 +30,11 @@ from dahgnn.hypergraph import Hypergraph
 from dahgnn.knn import knn
 from dahgnn.line_files import Line, alone_in, append_lines, mend
 from dahgnn.run_lines import compose_line, describe_training
+from dahgnn.scaling import choose_scaling
 from dahgnn.specs import NETWORKS, DatasetSpec, MethodSpec, Settings, Spec
 from dahgnn.splits import Split, sample_per_class, split_per_class
 from dahgnn.summary import read_lines
-from dahgnn.training import FitResult, fit, fit_many
+from dahgnn.training import FitResult, average, fit, fit_many
 
 logger = logging.getLogger(__name__)
 
@@ -178,12 +179,7 @@ class Experiment:
             "method": job.method,
             "run": job.run,
             "split": self.split_of(job).digest,
-            "settings": {
-                "kind": settings.kind,
-                "model": dict(settings.model),
-                "training": dict(settings.training),
-                "k": self.spec.k,
-            },
+            "settings": asdict(settings) | {"k": self.spec.k},
         }
 
     def key(self, job: Job) -> str:
@@ -237,17 +233,24 @@ def _difference(line: Line, identity: Mapping[str, Any]) -> str:
         return "the data"
     if "split" in identity and line["split"]["digest"] != identity["split"]:
         return "the split"
-    settings = line.get("settings")
-    for part in ("model", "training"):
-        old = settings.get(part) if isinstance(settings, dict) else None
-        old, new = old if isinstance(old, dict) else {}, identity["settings"][part]
-        for name in sorted(old.keys() | new.keys()):
-            if old.get(name) != new.get(name):
-                return f"'{name}' was {old.get(name)}, is {new.get(name)}"
+    old, new = (_flat(each.get("settings")) for each in (line, identity))
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name) != new.get(name):
+            return f"'{name}' was {old.get(name)}, is {new.get(name)}"
     return "another setting"
 
 
+def _flat(settings: object) -> dict[str, Any]:
+    """Return settings without the tables that divide them."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items() if isinstance(settings, dict) else ():
+        flat |= value if isinstance(value, dict) else {name: value}
+    return flat
+
+
 Progress = Callable[[int, int, str], None]
+# Between the seeds of the networks of one run: more than there are runs.
+_APART = 1 << 20
 
 
 def run_experiment(
@@ -372,9 +375,12 @@ def _fit_elsewhere(spec: Spec, task: Task, group: list[Job], device: str) -> lis
     return _fit_group(Experiment(spec, {task.name: task}), group, device)
 
 
-@lru_cache(maxsize=4)
-def _on_device(task: Task, device: str) -> tuple[Tensor, Hypergraph]:
+@lru_cache(maxsize=8)
+def _on_device(task: Task, device: str, scale: str = "none") -> tuple[Tensor, Hypergraph]:
     """Return the features and the hypergraph, which a process makes once of a task."""
+    if scale != "none":
+        rows = np.array(task.features)
+        return choose_scaling(rows, scale).apply(rows).to(device), _on_device(task, device)[1]
     features, neighbours = (
         torch.from_numpy(np.array(each)).to(device) for each in (task.features, task.neighbours)
     )
@@ -397,17 +403,18 @@ def _fit_group(experiment: Experiment, group: list[Job], device: str) -> list[Li
 def train(
     task: Task, settings: Settings, splits: Sequence[Split], seeds: Sequence[int], device: str = "cpu"
 ) -> list[FitResult]:
-    """Train one network for each split, from weights drawn by its seed."""
+    """Train a network for each split, or several that are averaged, from weights drawn by its seed."""
     labels = torch.from_numpy(np.array(task.labels)).long()
     n_classes = int(labels.max()) + 1
     kind, config = NETWORKS[settings.kind], TrainingConfig.from_mapping(settings.training)
+    splits = [split for split in splits for _ in range(settings.members)]
+    seeds = [seed + member * _APART for seed in seeds for member in range(settings.members)]
+    features, hypergraph = _on_device(task, device, settings.scale)
+    width, inputs = features.shape[1], (features, hypergraph, labels)
     models = [
-        kind(
-            task.features.shape[1], n_classes, **settings.model, generator=torch.Generator().manual_seed(seed)
-        )
+        kind(width, n_classes, **settings.model, generator=torch.Generator().manual_seed(seed))
         for seed in seeds
     ]
-    inputs = *_on_device(task, device), labels
     if len(models) == 1 or device == "cpu":
         runs = zip(models, splits, seeds, strict=True)
         results = [fit(model, *inputs, split, config, seed=seed) for model, split, seed in runs]
@@ -419,7 +426,8 @@ def train(
         results = [replace(result, seconds=share) for result in results]
     if any(result.stopped == "interrupted" for result in results):
         raise KeyboardInterrupt
-    return results
+    starts = range(0, len(results), settings.members)
+    return [average(results[start : start + settings.members]) for start in starts]
 
 
 def _classify(experiment: Experiment, job: Job) -> Line:

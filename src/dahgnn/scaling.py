@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.checks import check_choice
+from dahgnn.config import SCALES
 
-SCALES = ("auto", "columns", "whole", "none")
 # Of scaled rows, in the mean of squares. The learning rate is for rows of about this length.
 _LENGTH = 3.0
 # Of columns that count by their variance, (Σ σ²)² / Σ σ⁴. It is 0.5 to 0.7 for pixels, words and features of

@@ -154,7 +154,8 @@ def _try(experiment: Experiment, search: Search, values: Mapping[str, Any], devi
             splits = [experiment.split(name, per_class, run) for run in runs]
             results = train(task, settings, splits, runs, device)
             cells[f"{name} {per_class}"] = statistics.mean(
-                result.history[result.best_epoch].validation_accuracy for result in results
+                result.accuracy(task.labels, split.validation)
+                for result, split in zip(results, splits, strict=True)
             )
     return {
         "objective": statistics.mean(cells.values()),

@@ -24,7 +24,7 @@ from dahgnn.checks import (
     check_seed,
     suggest,
 )
-from dahgnn.config import PRESETS, TrainingConfig
+from dahgnn.config import PRESETS, SCALES, TrainingConfig
 from dahgnn.datasets import CLASSES, N_CLASSES, TITLES
 from dahgnn.model import DAHGNN
 
@@ -87,11 +87,25 @@ class DatasetSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A method with all its settings: what a run line says of it."""
+    """A method with all its settings: what a run line says of it.
+
+    Parameters
+    ----------
+    kind : str
+        A network or a classical method.
+    model, training : mapping
+        Of a network.
+    members : int
+        Networks that are trained for a run, from different weights; their logits are averaged.
+    scale : str
+        What is done to the features of a network first, see `Preset`.
+    """
 
     kind: str
     model: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+    members: int = 1
+    scale: str = "none"
 
     @property
     def is_network(self) -> bool:
@@ -322,7 +336,7 @@ def _dataset(name: str, entry: object) -> DatasetSpec:
 
 
 _TWO_NUMBERS = [[float, float], [float, int], [int, float], [int, int]]
-_SETTINGS = {"preset", "model", "training"}
+_SETTINGS = {"preset", "model", "training", "members", "scale"}
 
 
 def _method(name: str, entry: Any, datasets: Sequence[DatasetSpec]) -> MethodSpec:
@@ -353,28 +367,36 @@ def _settings(entry: _Table, other: _Table, owner: str) -> Settings:
     check_choice("kind", kind, (*NETWORKS, *CLASSICAL), owner)
     if kind in CLASSICAL:
         if _SETTINGS & (entry.keys() | other.keys()):
-            raise ValueError(f"{owner} is {kind}, which has no 'preset', 'model' or 'training'. Remove them.")
+            raise ValueError(
+                f"{owner} is {kind}, which has none of {', '.join(sorted(_SETTINGS))}. Remove them."
+            )
         return Settings(kind=kind)
-    preset = other.get("preset", entry.get("preset"))
-    model: dict[str, Any] = {}
-    training: dict[str, Any] = {}
-    if preset is not None:
-        check_choice("preset", preset, tuple(PRESETS), owner)
-        if kind != "DAHGNN":
-            raise ValueError(f"{owner} cannot have a preset: presets are of DAHGNN.")
-        model, training = asdict(PRESETS[preset].model), asdict(PRESETS[preset].training)
-    for part in ("model", "training"):
-        for given in (entry, other):
+    whole = _preset(other.get("preset", entry.get("preset")), kind, owner)
+    for given in (entry, other):
+        for part in ("model", "training"):
             if not isinstance(given.get(part, {}), Mapping):
                 raise bad_type(part, owner, "a table", repr(given[part]))
-    model |= {**entry.get("model", {}), **other.get("model", {})}
-    training |= {**entry.get("training", {}), **other.get("training", {})}
-    _check_keys(model, _parameters(kind), f"'model' of {owner[0].lower()}{owner[1:]}")
+            whole[part] |= given.get(part, {})
+        whole |= {name: given[name] for name in ("members", "scale") if name in given}
+    check_count("members", whole["members"], owner)
+    check_choice("scale", whole["scale"], SCALES, owner)
+    _check_keys(whole["model"], _parameters(kind), f"'model' of {owner[0].lower()}{owner[1:]}")
     # Made once to try them; the line then has every setting, also those that nobody named.
     with torch.device("meta"):  # which takes no memory, however large it is
-        network = NETWORKS[kind](2, 2, **model)
-    whole = {key: value for key, value in network.settings.items() if key not in ("in_features", "n_classes")}
-    return Settings(kind=kind, model=whole, training=asdict(TrainingConfig.from_mapping(training)))
+        settings = NETWORKS[kind](2, 2, **whole["model"]).settings
+    whole["model"] = {name: settings[name] for name in settings if name not in ("in_features", "n_classes")}
+    whole["training"] = asdict(TrainingConfig.from_mapping(whole["training"]))
+    return Settings(kind=kind, **whole)
+
+
+def _preset(name: str | None, kind: str, owner: str) -> dict[str, Any]:
+    """Return the settings of a preset; without one nothing is set."""
+    if name is None:
+        return {"model": {}, "training": {}, "members": 1, "scale": "none"}
+    check_choice("preset", name, tuple(PRESETS), owner)
+    if kind != "DAHGNN":
+        raise ValueError(f"{owner} cannot have a preset: presets are of DAHGNN.")
+    return asdict(PRESETS[name])
 
 
 def _parameters(kind: str) -> set[str]:
@@ -421,7 +443,8 @@ def vary(settings: Settings, values: Mapping[str, Any]) -> Settings:
     for name, value in values.items():
         part, key = name.split(".", 1)
         parts[part][key] = value
-    return _settings({"kind": settings.kind, **parts}, {}, f"A variant of {settings.kind}")
+    entry = asdict(settings) | parts
+    return _settings(entry, {}, f"A variant of {settings.kind}")
 
 
 def _pair(pair: object, names: Sequence[str]) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import torch
@@ -71,6 +71,25 @@ def accuracy(predictions: Tensor, labels: object, nodes: object) -> float:
     if bool((known[chosen] < 0).any()):
         raise bad_value("labels", "accuracy", "known at all these nodes", "-1")
     return float((predictions[chosen] == known[chosen]).double().mean())
+
+
+def average(results: Sequence[FitResult]) -> FitResult:
+    """Return the mean of several networks for the same nodes, whose predictions are those of the mean logits.
+
+    The history is that of the first, the seconds are those of all.
+    """
+    if len(results) == 1:
+        return results[0]
+    if not results:
+        raise bad_value("results", "average", "non-empty", "no result")
+    embedding = torch.stack([result.embedding for result in results]).mean(0)
+    return replace(
+        results[0],
+        predictions=embedding.argmax(1),
+        probabilities=embedding.softmax(1),
+        embedding=embedding,
+        seconds=sum(result.seconds for result in results),
+    )
 
 
 def fit(
