@@ -1,6 +1,7 @@
 """A module imports only modules of a strictly lower rank, and each has its test."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -132,3 +133,17 @@ def test_import_leaves_optional_packages_alone():
     code += f"print([name for name in {optional} if name in new])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_threads_wait_without_spinning_long_unless_told_otherwise(given, expected):
+    kept = {
+        name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    }
+    code = "import os, dahgnn; print(os.environ.get('GOMP_SPINCOUNT'))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=kept | given)
+    assert done.stdout.strip() == expected

@@ -21,7 +21,7 @@ def fitted(names=None, hypergraph=None, **changes):
     given = np.where(np.arange(60) < 30, LABELS, -1)
     if names is not None:
         given = np.array([names[label] if label >= 0 else None for label in given], dtype=object)
-    classifier = DAHGNNClassifier(max_epochs=20, random_state=0, **{"k": 5, **changes})
+    classifier = DAHGNNClassifier(max_epochs=20, random_state=0, **{"k": 5, "members": 2, **changes})
     return classifier.fit(FEATURES, given, hypergraph=hypergraph)
 
 
@@ -52,7 +52,14 @@ def test_a_classifier_comes_back(tmp_path, changes):
     np.testing.assert_array_equal(after.predict_proba(rows), before.predict_proba(rows))
     np.testing.assert_array_equal(after.predict(FEATURES), before.transduction_)
     assert after.classes_.tolist() == before.classes_.tolist()
-    for name in ("label_distributions_", "embedding_", "density_", "train_indices_", "validation_indices_"):
+    for name in (
+        "label_distributions_",
+        "embedding_",
+        "density_",
+        "labelled_indices_",
+        "held_out_indices_",
+        "held_out_distributions_",
+    ):
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
     assert after.history_ == before.history_
     assert after.n_iter_ == before.n_iter_
@@ -99,6 +106,12 @@ def change(path, target, header=None, **tensors):
         ({"parameters": {"nonsense": 1}}, {}),
         ({"network": {"in_features": 4}}, {}),
         ({"k": 0}, {}),
+        ({"members": 0}, {}),
+        ({"members": 3}, {}),
+        ({"members": 10**9}, {}),
+        ({"best_epochs": 3}, {}),
+        ({}, {"held_out_distributions": torch.zeros(2, 3, dtype=torch.float64)}),
+        ({}, {"network.1.convolution.weight": None}),
         ({"k": float("inf")}, {}),
         ({"temperature": 10**400}, {}),
         ({"classes": [10**30, 1, 2]}, {}),
@@ -107,7 +120,7 @@ def change(path, target, header=None, **tensors):
         ({}, {"about": torch.tensor([51], dtype=torch.uint8)}),
         ({}, {"about": torch.tensor([255], dtype=torch.uint8)}),
         ({}, {"embedding": torch.full((60, 3), float("nan"))}),
-        ({}, {"train_indices": torch.tensor([0.5])}),
+        ({}, {"labelled_indices": torch.tensor([0.5])}),
         ({}, {"features": torch.zeros(60, 5, dtype=torch.float64)}),
         ({"n_hyperedges": 10**9}, {}),
         ({}, {"features": None}),
@@ -116,9 +129,9 @@ def change(path, target, header=None, **tensors):
         ({}, {"density": torch.zeros(3)}),
         ({}, {"radius": torch.zeros(3)}),
         ({}, {"scaling.shift": torch.zeros(3)}),
-        ({}, {"train_indices": torch.tensor([60])}),
+        ({}, {"labelled_indices": torch.tensor([60])}),
         ({}, {"hypergraph.node": torch.full((360,), 60)}),
-        ({}, {"network.convolution.weight": torch.zeros(2, 2)}),
+        ({}, {"network.0.convolution.weight": torch.zeros(2, 2)}),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, path, header, tensors):

@@ -18,7 +18,7 @@ from dahgnn.datasets import load_mnist
 from dahgnn.knn import knn
 from dahgnn.splits import sample_per_class
 
-QUICK = {"max_epochs": 150, "patience": 50, "random_state": 0}
+QUICK = {"max_epochs": 150, "patience": 50, "members": 2, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def hide(y, keep=10, seed=0, missing=-1):
 @pytest.fixture(scope="module")
 def fitted(iris):
     features, labels = iris
-    return DAHGNNClassifier(**QUICK).fit(features, hide(labels))
+    return DAHGNNClassifier(**QUICK | {"members": 5}).fit(features, hide(labels))
 
 
 def test_it_learns_from_few_labels(iris, fitted):
@@ -50,11 +50,48 @@ def test_it_learns_from_few_labels(iris, fitted):
     assert fitted.label_distributions_.shape == (150, 3)
     np.testing.assert_allclose(fitted.label_distributions_.sum(1), 1)
     assert ((fitted.density_ >= 0) & (fitted.density_ <= fitted.k_ + 1e-3)).all()
-    assert len(fitted.history_) == fitted.n_iter_ + 1
-    assert fitted.history_[fitted.best_epoch_]["validation_loss"] == min(
-        epoch["validation_loss"] for epoch in fitted.history_
+    assert len(fitted.labelled_indices_) == 30
+
+
+def test_each_network_has_its_history_and_holds_out_other_rows(iris, fitted):
+    _, labels = iris
+    assert len(fitted.networks_) == len(fitted.best_epochs_) == 5
+    for member, best in enumerate(fitted.best_epochs_):
+        losses = [entry["validation_loss"] for entry in fitted.history_ if entry["member"] == member]
+        assert losses[best] == min(losses)
+        assert len(losses) <= fitted.n_iter_ + 1
+    assert max(entry["epoch"] for entry in fitted.history_) == fitted.n_iter_
+    # Five times a fifth is every labelled row once.
+    np.testing.assert_array_equal(fitted.held_out_indices_, fitted.labelled_indices_)
+    held = fitted.held_out_distributions_
+    np.testing.assert_allclose(held.sum(1), 1)
+    assert not np.allclose(held, fitted.label_distributions_[fitted.held_out_indices_])
+    assert (held.argmax(1) == labels[fitted.held_out_indices_]).mean() > 0.8
+
+
+def test_the_networks_are_averaged(iris):
+    features, labels = iris
+    validation = np.flatnonzero(hide(labels) >= 0)[::4]
+    classifier = DAHGNNClassifier(**QUICK, validation=validation, scale="none")
+    classifier.fit(features, hide(labels))
+    rows = torch.from_numpy(np.hstack([features, np.ones((150, 1))])).float()
+    with torch.no_grad():
+        logits = [network(rows, classifier.hypergraph_).numpy() for network in classifier.networks_]
+    assert not np.allclose(*logits, atol=1e-2)
+    # Equal rows share their mean.
+    _, places, counts = np.unique(features, axis=0, return_inverse=True, return_counts=True)
+    unequal = counts[places.ravel()] == 1
+    np.testing.assert_allclose(
+        classifier.embedding_[unequal], np.mean(logits, 0)[unequal], rtol=1e-4, atol=1e-4
     )
-    assert len(fitted.train_indices_) + len(fitted.validation_indices_) == 30
+    np.testing.assert_array_equal(classifier.held_out_indices_, validation)
+
+
+def test_many_rows_have_one_network_unless_asked_for(iris):
+    assert DAHGNNClassifier().count_members(20_000) == 5
+    assert DAHGNNClassifier().count_members(20_001) == 1
+    assert DAHGNNClassifier(members=3).count_members(10**6) == 3
+    assert len(DAHGNNClassifier(**QUICK | {"members": 1}).fit(iris[0], hide(iris[1])).networks_) == 1
 
 
 def test_fitted_rows_get_what_the_fit_gave_them(iris, fitted):
@@ -90,12 +127,12 @@ def test_new_rows_get_labels_without_a_new_fit():
     features, labels = load_digits(return_X_y=True)
     old, new = slice(0, 1300), slice(1300, None)
     classifier = DAHGNNClassifier(max_epochs=150, random_state=0).fit(features[old], hide(labels[old], 20))
-    before = {name: weight.clone() for name, weight in classifier.network_.state_dict().items()}
+    before = {name: weight.clone() for name, weight in classifier.networks_[0].state_dict().items()}
     accuracy = (classifier.predict(features[new]) == labels[new]).mean()
     transductive = (classifier.transduction_ == labels[old]).mean()
     assert accuracy > 0.88
     assert accuracy > transductive - 0.06  # other people wrote the last ones
-    for name, weight in classifier.network_.state_dict().items():
+    for name, weight in classifier.networks_[0].state_dict().items():
         assert torch.equal(weight, before[name])
     together = classifier.predict_proba(features[new][:50])
     alone = np.concatenate([classifier.predict_proba(row[None]) for row in features[new][:50]])
@@ -192,14 +229,14 @@ def test_held_out_rows_can_be_named_or_none(iris):
     given = hide(labels)
     shown = np.flatnonzero(given >= 0)
     named = DAHGNNClassifier(**QUICK, validation=shown[::5]).fit(features, given)
-    assert named.validation_indices_.tolist() == shown[::5].tolist()
+    assert named.held_out_indices_.tolist() == shown[::5].tolist()
     none = DAHGNNClassifier(**QUICK, validation=None).fit(features, given)
-    assert len(none.validation_indices_) == 0
-    assert none.train_indices_.tolist() == shown.tolist()
+    assert len(none.held_out_indices_) == len(none.held_out_distributions_) == 0
+    assert none.labelled_indices_.tolist() == shown.tolist()
     assert none.temperature_ == 1
     single = hide(labels, keep=1)
     one = DAHGNNClassifier(**QUICK).fit(features, single)
-    assert len(one.train_indices_) == 3
+    assert (len(one.labelled_indices_), len(one.held_out_indices_)) == (3, 0)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +303,8 @@ def test_a_warm_start_goes_on(iris):
     features, labels = iris
     given = hide(labels)
     classifier = DAHGNNClassifier(**{**QUICK, "max_epochs": 15}, warm_start=True).fit(features, given)
-    best = min(classifier.history_, key=lambda epoch: epoch["validation_loss"])
+    first = [entry for entry in classifier.history_ if entry["member"] == 0]
+    best = min(first, key=lambda epoch: epoch["validation_loss"])
     classifier.fit(features, given)
     assert classifier.history_[0]["train_loss"] == pytest.approx(best["train_loss"], rel=1e-3)
 
@@ -304,10 +342,11 @@ def test_calibration_lowers_the_loss_of_held_out_rows_and_keeps_the_order():
         DAHGNNClassifier(**QUICK, calibrate=each).fit(features, given) for each in (True, False)
     )
     assert without.temperature_ == 1
-    held = with_it.validation_indices_
+    held = with_it.held_out_indices_
+    assert len(held) == 160
 
     def loss(classifier):
-        return -np.log(classifier.label_distributions_[held, labels[held]]).mean()
+        return -np.log(classifier.held_out_distributions_[np.arange(160), labels[held]]).mean()
 
     assert loss(with_it) <= loss(without) + 1e-9
     np.testing.assert_array_equal(with_it.transduction_, without.transduction_)
@@ -318,10 +357,13 @@ def test_it_says_what_it_does(iris, caplog):
     with caplog.at_level(logging.INFO):
         DAHGNNClassifier(**QUICK, verbose=1).fit(features, hide(labels))
     assert "Find the neighbours of 150 rows" in caplog.text
-    assert "Epoch 0: loss" in caplog.text
+    assert "Network 2, epoch 0: loss" in caplog.text
     heard = []
-    DAHGNNClassifier(**QUICK).fit(features, hide(labels), callback=heard.append)
-    assert [epoch.epoch for epoch in heard] == list(range(len(heard)))
+    classifier = DAHGNNClassifier(**QUICK)
+    classifier.fit(features, hide(labels), callback=lambda *news: heard.append(news))
+    assert [(entry["member"], entry["epoch"]) for entry in classifier.history_] == sorted(
+        (member, epoch.epoch) for member, epoch in heard
+    )
 
 
 def test_threads_are_given_back(iris):
@@ -380,7 +422,7 @@ def test_a_fit_that_fails_leaves_the_last_one(iris):
         classifier.fit(features, names, neighbors=[[0]])
     np.testing.assert_array_equal(classifier.predict(features + 0.1), before)
 
-    def stop(epoch):
+    def stop(member, epoch):
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
@@ -391,15 +433,17 @@ def test_a_fit_that_fails_leaves_the_last_one(iris):
 def test_ctrl_c_leaves_the_best_so_far_and_goes_on_up(iris):
     features, labels = iris
 
-    def press(epoch):
-        if epoch.epoch == 30:
+    def press(member, epoch):
+        if (member, epoch.epoch) == (1, 30):
             raise KeyboardInterrupt
 
-    classifier = DAHGNNClassifier(**QUICK)
+    classifier = DAHGNNClassifier(**QUICK, device="cpu")
     with pytest.raises(KeyboardInterrupt):
         classifier.fit(features, hide(labels), callback=press)
     assert classifier.stopped_ == "interrupted"
+    assert len(classifier.networks_) == 2  # the one that was under way, and the one before it
     assert classifier.score(features, labels) > 0.6
+    np.testing.assert_array_equal(classifier.predict(features), classifier.transduction_)
 
 
 def test_other_classes_start_cold(iris):

@@ -67,6 +67,17 @@ def test_several_networks_of_a_run_are_averaged(task, device):
         assert average.best_epoch == alone[0].best_epoch
 
 
+@NEEDS_CUDA
+def test_networks_train_on_the_device_while_the_rest_has_processes(tmp_path, task):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, device="cuda", jobs=2)
+    lines = read(tmp_path)
+    assert len({identity(line) for line in lines}) == len(lines) == 12
+    for line in lines:
+        classical = line["method"] == "laplace"
+        assert line["device"]["type"] == ("cpu" if classical else "cuda")
+        assert line["device"].get("processes") == (2 if classical else None)
+
+
 def test_features_are_scaled_for_a_network_that_asks_for_it(task):
     entry = TABLE["method"]["hgnn"] | {"scale": "whole"}
     settings = small_spec(method={"hgnn": entry}, comparisons=[], published={}).methods[0].settings["mnist"]

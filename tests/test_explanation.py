@@ -14,7 +14,7 @@ def fitted():
     labels = np.arange(90) % 3
     features = 3 * generator.normal(size=(3, 4))[labels] + generator.normal(size=(90, 4))
     given = np.where(np.arange(90) < 24, labels, -1)
-    return DAHGNNClassifier(k=5, max_epochs=60, random_state=0).fit(features, given)
+    return DAHGNNClassifier(k=5, max_epochs=60, members=2, random_state=0).fit(features, given)
 
 
 def dense(trace, hypergraph):
@@ -25,7 +25,7 @@ def dense(trace, hypergraph):
         (there, hypergraph.to_hyperedges, "there"),
         (back, hypergraph.to_nodes, "back"),
     ):
-        coefficients = means(trace, hypergraph, direction).double()
+        coefficients = means([trace], hypergraph, direction).double()
         for place, (target, source) in enumerate(
             zip(incidence.owners, incidence.forward.indices, strict=True)
         ):
@@ -36,9 +36,9 @@ def dense(trace, hypergraph):
 @pytest.mark.parametrize("row", [0, 41, 89])
 def test_shares_are_those_of_the_attention_matrices(fitted, row):
     hypergraph = fitted.hypergraph_
-    first, second = (dense(trace, hypergraph) for trace in fitted.traces())
+    networks = [[dense(trace, hypergraph) for trace in pair] for pair in fitted.traces()]
     explanation = explain(fitted, row)
-    there, back = second
+    there, back = (sum(second[way] for _, second in networks) / len(networks) for way in (0, 1))
     assert [share.hyperedge for share in explanation.hyperedges] == sorted(
         hypergraph.hyperedges_of(row).tolist(), key=lambda e: (-float(back[row, e]), e)
     )
@@ -50,7 +50,8 @@ def test_shares_are_those_of_the_attention_matrices(fitted, row):
         for member in share.members:
             assert member.weight == pytest.approx(float(there[share.hyperedge, member.row]), rel=1e-5)
     assert sum(share.weight for share in explanation.hyperedges) == pytest.approx(1, rel=1e-5)
-    rollout = (back @ there @ first[1] @ first[0])[row]
+    ways = [second[1] @ second[0] @ first[1] @ first[0] for first, second in networks]
+    rollout = (sum(ways) / len(ways))[row]
     assert float(rollout.sum()) == pytest.approx(1, rel=1e-5)
     known = set(range(24))
     expected = {node: float(rollout[node]) for node in known if rollout[node] > 0}

@@ -69,7 +69,9 @@ def test_a_fit_fills_its_folder(folder, capsys):
     assert rows[50]["given"] == ""
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["labelled"] == 30
-    assert metrics["held_out"] == 6
+    assert metrics["held_out"] == 30  # each of the five networks held out another fifth
+    assert metrics["networks"] == len(metrics["best_epochs"]) == 5
+    assert metrics["held_out_accuracy"] > 0.8
     page = (folder / "report.html").read_text()
     assert "<script>alert(1)" not in page
 

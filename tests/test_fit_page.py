@@ -19,27 +19,39 @@ FOREIGN = [HOSTILE, "__proto__", "\u202eright to left", LONG, "constructor"]
 KINDS = {"f4": "<f4", "i4": "<i4", "i2": "<i2", "u2": "<u2", "u1": "u1"}
 
 
+NONE_HELD_OUT = {"held_out": np.zeros(0, dtype=int), "held_out_probabilities": np.zeros((0, 0))}
+
+
 def make_view(n=60, c=3, k=4, seed=0, **changes):
     generator = np.random.default_rng(seed)
     probabilities = generator.dirichlet(np.ones(c), size=n)
-    role = np.arange(n) % 3
+    labelled = np.arange(n) % 3 > 0
+    held_out = np.flatnonzero(np.arange(n) % 3 == 2)
     k = min(k, n - 1)
     values = {
         "title": "A fit",
         "ids": [f"row-{i}" for i in range(n)],
         "classes": [f"class {i}" for i in range(c)],
         "probabilities": probabilities,
-        "given": np.where(role > 0, generator.integers(c, size=n), -1),
-        "role": role,
+        "given": np.where(labelled, generator.integers(c, size=n), -1),
+        "held_out": held_out,
+        "held_out_probabilities": generator.dirichlet(np.ones(c), size=len(held_out)),
         "density": generator.gamma(2, size=n),
         "position": generator.normal(size=(n, 2)),
         "members": (np.arange(n)[:, None] + np.arange(k + 1)) % n,
         "attention": generator.dirichlet(np.ones(k + 1), size=n),
         "history": [
-            {"train_loss": 2 / (e + 1), "validation_loss": math.nan if e == 0 else 1.0, "train_accuracy": 0.5}
-            for e in range(5)
+            {
+                "member": member,
+                "epoch": e,
+                "train_loss": (2 + member) / (e + 1),
+                "validation_loss": math.nan if e == 0 else 1.0,
+                "train_accuracy": 0.5,
+            }
+            for member in range(2)
+            for e in range(5 - member)
         ],
-        "best_epoch": 3,
+        "best_epochs": [3, 2],
         "metrics": {"held-out accuracy": "94.2 % of 20"},
     }
     return FitView(**(values | changes))
@@ -81,7 +93,7 @@ def test_the_arrays_are_the_view():
     assert np.allclose(unpacked(data, "y"), view.position[:, 1])
     assert np.allclose(unpacked(data, "density"), view.density)
     assert np.array_equal(unpacked(data, "given"), view.given)
-    assert np.array_equal(unpacked(data, "role"), view.role)
+    assert np.array_equal(unpacked(data, "given"), view.given)
     assert np.array_equal(unpacked(data, "members"), view.members.ravel())
     assert np.allclose(unpacked(data, "weights") / 65535, view.attention.ravel(), atol=1e-5)
     assert data["ids"] == view.ids
@@ -130,7 +142,7 @@ def test_the_uncertain_rows_are_unlabelled_and_in_order():
     found = [int(row.split('data-row="')[1].split('"')[0]) for row in rows]
     ranked = np.sort(view.probabilities, axis=1)
     margin = ranked[:, -1] - ranked[:, -2]
-    expected = sorted((i for i in range(90) if view.role[i] == 0), key=lambda i: margin[i])[:20]
+    expected = sorted((i for i in range(90) if view.given[i] < 0), key=lambda i: margin[i])[:20]
     assert found == expected
     assert f"{100 * margin[expected[0]]:.1f}\u00a0%" in rows[0]
 
@@ -140,8 +152,9 @@ def test_the_balance_counts_predictions_and_labels():
         n=4,
         c=2,
         probabilities=np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6]]),
-        role=np.array([1, 2, 0, 0]),
         given=np.array([0, 1, -1, -1]),
+        held_out=np.array([0]),
+        held_out_probabilities=np.array([[0.9, 0.1]]),
     )
     first, second = rows_of(fit_page(view), "balance")
     assert "<td>3</td><td>1</td>" in first
@@ -156,7 +169,14 @@ def test_calibration_is_a_bin_each_with_its_interval_and_the_expected_error():
     top = np.where(place % 2 == 0, 0.95, 0.65)
     given = np.where(place % 2 == 0, 0, place // 2 % 2)
     reader = read(
-        make_view(40, 2, probabilities=np.stack([top, 1 - top], 1), role=np.full(40, 2), given=given)
+        make_view(
+            40,
+            2,
+            probabilities=np.full((40, 2), 0.5),  # which saw the labels, and do not count
+            held_out=place,
+            held_out_probabilities=np.stack([top, 1 - top], 1),
+            given=given,
+        )
     )
     low, high = reader.data()["bins"]
     assert low[:3] == pytest.approx([0.65, 0.5, 20])
@@ -171,8 +191,11 @@ def test_calibration_is_a_bin_each_with_its_interval_and_the_expected_error():
     ("held", "words"), [(0, "No row was"), (1, "One row was"), (19, "Only 19 rows were")]
 )
 def test_few_held_out_rows_give_a_sentence(held, words):
-    role = np.where(np.arange(60) < held, 2, 1)
-    view = make_view(role=role, given=np.zeros(60, dtype=int))
+    view = make_view(
+        held_out=np.arange(held),
+        held_out_probabilities=np.full((held, 3), 1 / 3),
+        given=np.zeros(60, dtype=int),
+    )
     reader = read(view)
     assert f"{words} held out" in reader.text
     assert reader.data()["bins"] == []
@@ -181,26 +204,31 @@ def test_few_held_out_rows_give_a_sentence(held, words):
 
 def test_curves_leave_out_what_is_not_finite():
     data = read(make_view()).data()
-    assert data["curves"]["train_loss"] == [[0, 1, 2, 3, 4], [2, 1, 0.66667, 0.5, 0.4]]
-    assert data["curves"]["validation_loss"] == [[1, 2, 3, 4], [1, 1, 1, 1]]
-    assert data["curves"]["train_accuracy"][1] == [50] * 5
+    first, second = data["curves"]["train_loss"]
+    assert first == [[0, 1, 2, 3, 4], [2, 1, 0.66667, 0.5, 0.4]]
+    assert second == [[0, 1, 2, 3], [3, 1.5, 1, 0.75]]
+    assert data["curves"]["validation_loss"][0] == [[1, 2, 3, 4], [1, 1, 1, 1]]
+    assert data["curves"]["train_accuracy"][0][1] == [50] * 5
     assert "validation_accuracy" not in data["curves"]
-    assert data["best"] == 3
+    assert data["best"] == [3, 2]
 
 
-def test_an_epoch_may_say_its_number():
-    history = [{"epoch": 0, "train_loss": 2.0}, {"epoch": 10, "train_loss": 1.0}]
-    assert read(make_view(history=history)).data()["curves"] == {"train_loss": [[0, 10], [2, 1]]}
+def test_one_network_is_called_so():
+    history = [{"member": 0, "epoch": 0, "train_loss": 2.0}, {"member": 0, "epoch": 10, "train_loss": 1.0}]
+    reader = read(make_view(history=history, best_epochs=[10]))
+    assert reader.data()["curves"] == {"train_loss": [[[0, 10], [2, 1]]]}
+    assert "The dot is the best epoch, 10" in reader.text
+    assert "Each of 2 networks has a curve" in read(make_view()).text
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"n": 1, "c": 1, "given": np.array([-1])},
+        {"n": 1, "c": 1, "given": np.array([-1]), **NONE_HELD_OUT},
         {"n": 2, "history": [], "metrics": {}, "density": np.ones(2)},
         {"n": 5, "c": 1, "given": np.array([-1, 0, 0, -1, 0])},
-        {"n": 3, "history": [{"train_loss": math.nan, "validation_loss": math.inf}]},
-        {"n": 70, "c": 200, "given": np.full(70, -1), "role": np.zeros(70, dtype=int)},
+        {"n": 3, "history": [{"member": 0, "epoch": 0, "train_loss": math.nan, "validation_loss": math.inf}]},
+        {"n": 70, "c": 200, "given": np.full(70, -1), **NONE_HELD_OUT},
     ],
 )
 def test_little_data_still_makes_a_page(changes):
@@ -250,8 +278,10 @@ def spoiled(name, place, value):
         (spoiled("probabilities", 7, 0.5), "'probabilities' .* sum to 1. Got a sum of 1.5 in row 7"),
         (spoiled("probabilities", 7, [-0.5, 1, 0.5]), "'probabilities' .* at least 0, .* Got -0.5"),
         (spoiled("given", 0, 3), "'given' .* between -1 and 2. Got 3"),
-        (spoiled("given", 1, -1), "'given' .* a label for each row .* the first is row 1"),
-        (spoiled("role", 0, 3), "'role' .* between 0 and 2. Got 3"),
+        (spoiled("given", 2, -1), "'given' .* a label for each row .* the first is row 2"),
+        (spoiled("held_out", 0, 60), "'held_out' .* between 0 and 59. Got 60"),
+        ({"held_out": np.arange(4)}, r"'held_out' .* of shape \(20\). Got shape \(4,\)"),
+        (spoiled("held_out_probabilities", 7, 0.5), "'held_out_probabilities' .* sum to 1"),
         (spoiled("density", 4, np.inf), r"'density' .* finite .* Got inf at \(4,\)"),
         (spoiled("position", (4, 0), 1e39), r"'position' .* finite in single precision. Got 1e\+39"),
         (spoiled("members", (4, 1), 60), "'members' .* between -1 and 59. Got 60"),
@@ -259,7 +289,7 @@ def spoiled(name, place, value):
         ({"members": np.zeros(60, dtype=int)}, r"'members' .* of shape \(60, k \+ 1\)"),
         ({"members": np.zeros((60, 0), dtype=int)}, r"'members' .* of shape \(60, 0\)"),
         (spoiled("attention", (4, 0), 2), "'attention' .* sum to 1"),
-        ({"best_epoch": -1}, "'best_epoch' .* at least 0"),
+        ({"best_epochs": [-1]}, "'best_epochs' .* at least 0"),
         ({"details": [{}]}, "'details' .* of length 60, one for each id. Got 1"),
         ({"images": np.zeros((60, 4), dtype=np.uint8)}, r"'images' .* \(60, height, width\) or"),
         ({"images": np.zeros((60, 4, 4, 4), dtype=np.uint8)}, "'images' .* of shape"),
@@ -273,7 +303,7 @@ def test_a_view_that_does_not_fit_is_refused(changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"role": np.zeros(60)}, "'role' .* an array of integers. Got an array of float64"),
+        ({"held_out": np.zeros(20)}, "'held_out' .* an array of integers. Got an array of float64"),
         ({"density": np.array(["a"] * 60)}, "'density' .* an array of numbers. Got an array of <U1"),
         ({"images": np.zeros((60, 4, 4))}, "'images' .* of uint8. Got float64"),
     ],

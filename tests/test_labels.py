@@ -34,11 +34,19 @@ def test_pandas_has_a_missing_of_its_own():
 
 def test_a_share_of_each_class_is_held_out():
     encoded = np.array([0] * 10 + [1] * 2 + [2] + [-1] * 5)
-    held = hold_out(encoded, 0.3, np.random.RandomState(0))
+    (held,) = hold_out(encoded, 0.3, 1, np.random.RandomState(0))
     assert np.bincount(encoded[held], minlength=3).tolist() == [3, 1, 0]
     assert held.tolist() == sorted(held)
-    all_but_one = hold_out(encoded, 1.0, np.random.RandomState(0))
+    (all_but_one,) = hold_out(encoded, 1.0, 1, np.random.RandomState(0))
     assert np.bincount(encoded[all_but_one], minlength=3).tolist() == [9, 1, 0]
+
+
+def test_another_share_is_held_out_each_time():
+    encoded = np.array([0] * 10 + [1] * 2 + [2] + [-1] * 5)
+    parts = hold_out(encoded, 0.2, 5, np.random.RandomState(0))
+    assert sorted(row for part in parts for row in part if encoded[row] == 0) == list(range(10))
+    assert sorted(np.bincount(np.concatenate(parts))[10:12].tolist()) == [2, 3]  # one of two, in turn
+    assert all(np.bincount(encoded[part], minlength=3).tolist() == [2, 1, 0] for part in parts)
 
 
 def test_words_that_numpy_cannot_tell_apart_are_refused():

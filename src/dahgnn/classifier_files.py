@@ -50,14 +50,18 @@ def save_classifier(
     about : mapping, optional
         Further values that JSON can hold; `load_classifier` gives them back.
     """
-    check_is_fitted(classifier, "network_")
+    check_is_fitted(classifier, "networks_")
     kind = classifier.classes_.dtype.kind
     if kind not in _KINDS:
         raise TypeError(
             f"Classes must be numbers, words or flags to be saved. Got {classifier.classes_.dtype}."
         )
     hypergraph, scaling = classifier.hypergraph_, classifier._scaling
-    tensors = {f"network.{name}": weight for name, weight in classifier.network_.state_dict().items()}
+    tensors = {
+        f"network.{member}.{name}": weight
+        for member, network in enumerate(classifier.networks_)
+        for name, weight in network.state_dict().items()
+    }
     tensors |= {
         "features": classifier._features,
         "scaling.shift": scaling.shift,
@@ -66,8 +70,9 @@ def save_classifier(
         "hypergraph.hyperedge": hypergraph.by_hyperedge.owners(),
         "embedding": torch.from_numpy(classifier.embedding_),
         "density": torch.from_numpy(classifier.density_),
-        "train_indices": torch.from_numpy(classifier.train_indices_),
-        "validation_indices": torch.from_numpy(classifier.validation_indices_),
+        "labelled_indices": torch.from_numpy(classifier.labelled_indices_),
+        "held_out_indices": torch.from_numpy(classifier.held_out_indices_),
+        "held_out_distributions": torch.from_numpy(classifier.held_out_distributions_),
     }
     optional = {
         "hypergraph.centres": hypergraph.centres,
@@ -77,14 +82,16 @@ def save_classifier(
     tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
     header = {
         "parameters": _plain_parameters(classifier),
-        "network": classifier.network_.settings,
+        "network": classifier.networks_[0].settings,
+        "members": len(classifier.networks_),
         "classes": classifier.classes_.tolist(),
         "class_kind": kind,
         "n_hyperedges": hypergraph.n_hyperedges,
         "temperature": classifier.temperature_,
         "k": classifier.k_,
         "history": classifier.history_,
-        "best_epoch": classifier.best_epoch_,
+        "best_epochs": classifier.best_epochs_,
+        "epochs": classifier.n_iter_,
         "stopped": classifier.stopped_,
         "feature_names": getattr(classifier, "feature_names_in_", np.array([])).tolist(),
     }
@@ -129,8 +136,9 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
     classifier = DAHGNNClassifier(**header["parameters"])
     classifier.check_parameters()
     classifier.classes_ = np.array(header["classes"], dtype=_KINDS[header["class_kind"]])
-    network = _network(header, tensors)
-    _check_shapes(network, len(classifier.classes_), tensors)
+    _check(1 <= int(header["members"]) <= len(tensors), "networks without weights")
+    networks = [_network(header["network"], tensors, member) for member in range(int(header["members"]))]
+    _check_shapes(networks[0], len(classifier.classes_), tensors)
     n, width = len(tensors["features"]), len(tensors["scaling.shift"])
     count = header["n_hyperedges"]
     _check(0 < count <= len(tensors["hypergraph.node"]), "hyperedges without nodes")
@@ -152,22 +160,23 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
     _check(1 <= classifier.k_ <= n, "a number of neighbours that there are not")
     _check(math.isfinite(classifier.temperature_) and classifier.temperature_ > 0, "a wrong temperature")
     classifier.history_, classifier.stopped_ = list(header["history"]), str(header["stopped"])
-    classifier.best_epoch_, classifier.n_iter_ = int(header["best_epoch"]), len(classifier.history_) - 1
-    for name in ("train_indices", "validation_indices"):
+    classifier.best_epochs_, classifier.n_iter_ = list(map(int, header["best_epochs"])), int(header["epochs"])
+    for name in ("labelled_indices", "held_out_indices"):
         setattr(classifier, f"{name}_", as_indices(tensors[name], name, "it", below=n).numpy())
+    classifier.held_out_distributions_ = tensors["held_out_distributions"].double().numpy()
     classifier.embedding_ = tensors["embedding"].double().numpy()
     classifier.density_ = tensors["density"].double().numpy()
     classifier.label_distributions_ = softmax(classifier.embedding_ / classifier.temperature_, axis=1)
     classifier.transduction_ = classifier.classes_[classifier.embedding_.argmax(1)]
     scaling = Scaling(tensors["scaling.shift"], tensors["scaling.factor"])
-    classifier.keep(network, tensors["features"], hypergraph, tensors.get("radius"), scaling)
+    classifier.keep(networks, tensors["features"], hypergraph, tensors.get("radius"), scaling)
     return classifier
 
 
-def _network(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN:
+def _network(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], member: int) -> DAHGNN:
     with torch.device("meta"):
-        network = DAHGNN(**header["network"])
-    prefix = "network."
+        network = DAHGNN(**settings)
+    prefix = f"network.{member}."
     weights = {
         name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)
     }
@@ -183,6 +192,7 @@ def _check_shapes(network: DAHGNN, n_classes: int, tensors: Mapping[str, Tensor]
     shapes = {
         "embedding": (n, n_classes),
         "density": (n,),
+        "held_out_distributions": (len(tensors["held_out_indices"]), n_classes),
         "radius": (n,),
         "scaling.shift": (width - 1,),  # features have a column of ones behind them
         "scaling.factor": (width - 1,),

@@ -126,11 +126,18 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument("-k", type=int, default=10, metavar="N", help="neighbours of a row (%(default)s)")
     own.add_argument("--seed", type=int, default=0, metavar="N", help="of everything (%(default)s)")
     own.add_argument(
+        "--members",
+        type=_count_or_auto,
+        default="auto",
+        metavar="N",
+        help="networks that are averaged (5 up to 20,000 rows, then 1)",
+    )
+    own.add_argument(
         "--validation",
         type=float,
         default=0.2,
         metavar="SHARE",
-        help="of labelled rows, held out (%(default)s)",
+        help="of labelled rows, held out by each network (%(default)s)",
     )
     own.add_argument("--scale", choices=SCALES, default="auto", help="of the columns (%(default)s)")
     own.add_argument(
@@ -238,6 +245,10 @@ def _report(options: argparse.Namespace) -> None:
     _print_written(options.folder, write_report(options.folder))
 
 
+def _count_or_auto(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
 def _fit(options: argparse.Namespace) -> None:
     from dahgnn.fit_folder import METRICS, MODEL, PAGE, PREDICTIONS, FitOptions, fit_table
 
@@ -248,6 +259,7 @@ def _fit(options: argparse.Namespace) -> None:
         drop=options.drop,
         k=options.k,
         seed=options.seed,
+        members=options.members,
         validation=options.validation or None,
         scale=options.scale,
         device=options.device,
@@ -352,21 +364,25 @@ class _Display:
         self.progress.console.print(shown(text), markup=False, highlight=False)
 
     @contextmanager
-    def stage(self, name: str, config: _Schedule | None = None) -> Iterator[Callable[[Epoch], None]]:
-        """Show a stage until the block ends; a bar fills as the training nears its end."""
+    def stage(
+        self, name: str, config: _Schedule | None = None, networks: int = 1
+    ) -> Iterator[Callable[..., None]]:
+        """Show a stage until the block ends; a bar fills as the training of a network nears its end."""
         start = time.perf_counter()
         task = self.progress.add_task(name, total=None, state="")
         shown = ""
 
-        def show(epoch: Epoch) -> None:
+        def show(epoch: Epoch, network: int = 0) -> None:
             nonlocal shown
             if config is not None:
                 shown = _describe(epoch)
+                number = "" if networks == 1 else f"{network + 1}/{networks} "
                 last = min(epoch.best_epoch + config.patience, config.max_epochs)
-                # It holds unless the validation loss falls once more.
-                left = (last - epoch.epoch) * epoch.seconds / max(epoch.epoch, 1)
+                # It holds unless the validation loss falls once more, and the others take as long.
+                epochs = last - epoch.epoch + (networks - network - 1) * last
+                left = epochs * epoch.seconds / max(epoch.epoch, 1)
                 self.progress.update(
-                    task, completed=epoch.epoch, total=last, state=f"{shown}{left:.0f} s left"
+                    task, completed=epoch.epoch, total=last, state=f"{number}{shown}{left:.0f} s left"
                 )
 
         yield show

@@ -171,10 +171,20 @@ class Preset:
 
 PRESETS: Mapping[str, Preset] = {
     "paper": Preset(model=ModelConfig(), training=TrainingConfig()),
+    # For 50 to 400 labels a class, found by the spec search-regularised.
     "regularised": Preset(
-        model=ModelConfig(hidden=64, activation=True, dropout=0.5, shortcut=True),
-        training=TrainingConfig(learning_rate=0.01, decay=1.0, weight_decay=2e-3),
+        model=ModelConfig(hidden=64, delta=0.6, activation=True, dropout=0.4, shortcut=True),
+        training=TrainingConfig(learning_rate=0.018, decay=1.0, weight_decay=6.4e-4),
         members=5,
         scale="whole",
+    ),
+    # The defaults of `DAHGNNClassifier`, for 5 labels a class and more.
+    "few-labels": Preset(
+        model=ModelConfig(hidden=64, activation=True, dropout=0.5, shortcut=True),
+        training=TrainingConfig(
+            learning_rate=0.01, decay=1.0, weight_decay=2e-3, max_epochs=1000, patience=50
+        ),
+        members=5,
+        scale="auto",
     ),
 }

@@ -28,6 +28,7 @@ from dahgnn.checks import (
     as_tensor,
     bad_type,
     bad_value,
+    check_choice,
     check_count,
     check_device,
     check_flag,
@@ -43,13 +44,14 @@ from dahgnn.model import DAHGNN
 from dahgnn.plain_loop import Epoch
 from dahgnn.scaling import Scaling, choose_scaling
 from dahgnn.splits import Split
-from dahgnn.training import fit
+from dahgnn.training import FitResult, average, fit_many
 
 logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
-_MODEL, _TRAINING = PRESETS["regularised"].model, PRESETS["regularised"].training
+_PRESET = PRESETS["few-labels"]
+_MODEL, _TRAINING = _PRESET.model, _PRESET.training
 # Rows of a prediction at a time.
 _BATCH = 4096
 # A sparse table becomes a dense one of at most so many numbers, 4 GiB.
@@ -58,8 +60,12 @@ _MOST_NUMBERS = 1 << 30
 _LARGEST = float(np.finfo(np.float32).max) / 4
 # Fewer rows are done before a second thread has woken up, and on a busy machine long before.
 _FEW_ROWS = 2048
+# Up to so many rows "auto" takes several networks.
+_ROWS_FOR_SEVERAL = 20_000
 # Held-out rows that a temperature can be found with.
 _FEWEST_FOR_TEMPERATURE = 50
+# Why a training ended, the more serious the later.
+_REASONS = ("patience", "max_epochs", "diverged", "interrupted")
 
 
 class DAHGNNClassifier(
@@ -71,20 +77,24 @@ class DAHGNNClassifier(
     """Density-aware hypergraph neural network for partly labelled data.
 
     `fit` takes all rows, labelled or not, joins each with its nearest neighbours in a hypergraph, and trains
-    a `DAHGNN` on it. New rows attach to the fitted ones and pass through the trained layers.
+    networks, each a `DAHGNN`, on it. New rows attach to the fitted ones and pass through the trained layers.
 
     Parameters
     ----------
     k : int
         Neighbours of a row; where there are fewer other rows, all of them.
     hidden, heads, units, delta, density, neighbourhood, final_activation, activation, dropout, shortcut
-        The network, see `ModelConfig`. The defaults are the preset "regularised".
+        The network, see `ModelConfig`. The defaults are the preset "few-labels".
     learning_rate, decay, decay_every, weight_decay, max_epochs, patience
         The training, see `TrainingConfig`. It stops when the loss of the held-out rows has not decreased for
         ``patience`` epochs.
+    members : int or "auto"
+        Networks whose logits are averaged, which is more accurate than one and takes so many times as long.
+        "auto" is five up to 20,000 rows, and one beyond.
     validation : float, array of int, or None
-        Labelled rows that are held out, to choose the epoch: a share of each class, or which rows; a class
-        with one labelled row keeps it. None holds out nothing, and the training loss decides.
+        Labelled rows that are held out, to choose the epoch: a share of each class, another one for each
+        network, so that five times a fifth is every row once; or which rows. A class with one labelled row
+        keeps it. None holds out nothing, and the training loss decides.
     scale : {"auto", "columns", "whole", "none"}
         Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
         or neither. The first two give rows the same length in the mean. "auto" takes "columns" where a few
@@ -116,24 +126,31 @@ class DAHGNNClassifier(
     label_distributions_ : array, (n, c)
         The probabilities of its classes.
     embedding_ : array, (n, c)
-        The network's last output, before the softmax.
+        The last output, before the softmax: the mean of the networks.
     density_ : array, (n,)
-        How similar a row is to its neighbours in the first attention layer: (3), the mean of the heads, at
-        most k.
+        How similar a row is to its neighbours in the first attention layer: (3), the mean of heads and
+        networks, at most k.
     history_ : list of dict
-        Losses and accuracies of each epoch.
-    n_iter_, best_epoch_ : int
-        Epochs that were trained, and the one whose weights are kept.
-    stopped_ : {"patience", "max_epochs", "interrupted", "diverged"}
-        Why the training ended.
-    train_indices_, validation_indices_ : array of int
-        Labelled rows that trained, and that were held out.
+        Losses and accuracies of each epoch of each network, whose number is "member".
+    best_epochs_ : list of int
+        The epoch of each network whose weights are kept.
+    n_iter_ : int
+        Epochs of the network that was trained longest.
+    stopped_ : {"patience", "max_epochs", "diverged", "interrupted"}
+        Why the training ended; of the networks, the last of these that occurs.
+    labelled_indices_ : array of int
+        Rows with a label.
+    held_out_indices_ : array of int, (h,)
+        Labelled rows that some network has held out.
+    held_out_distributions_ : array, (h, c)
+        Their probabilities by the networks that held them out: what accuracy and calibration can be judged
+        by, but for the choice of the epoch and the temperature.
     temperature_ : float
         By which the embedding is divided before the softmax.
     k_ : int
         Neighbours that were used.
-    network_ : DAHGNN
-        The trained network, on the CPU.
+    networks_ : list of DAHGNN
+        The trained networks, on the CPU.
     hypergraph_ : Hypergraph
         Of the fitted rows.
     n_features_in_, feature_names_in_
@@ -168,10 +185,11 @@ class DAHGNNClassifier(
         decay: float = _TRAINING.decay,
         decay_every: int = _TRAINING.decay_every,
         weight_decay: float = _TRAINING.weight_decay,
-        max_epochs: int = 1000,
+        max_epochs: int = _TRAINING.max_epochs,
         patience: int = _TRAINING.patience,
+        members: int | str = "auto",
         validation: float | ArrayLike | None = 0.2,
-        scale: str = "auto",
+        scale: str = _PRESET.scale,
         calibrate: bool = True,
         class_weight: dict[Any, float] | str | None = None,
         warm_start: bool = False,
@@ -197,6 +215,7 @@ class DAHGNNClassifier(
         self.weight_decay = weight_decay
         self.max_epochs = max_epochs
         self.patience = patience
+        self.members = members
         self.validation = validation
         self.scale = scale
         self.calibrate = calibrate
@@ -215,12 +234,12 @@ class DAHGNNClassifier(
         *,
         neighbors: Neighbors | ArrayLike | None = None,
         hypergraph: Hypergraph | None = None,
-        callback: Callable[[Epoch], None] | None = None,
+        callback: Callable[[int, Epoch], None] | None = None,
     ) -> Self:
         """Learn from some labels.
 
         Ctrl-C ends the training; the exception then comes from a classifier that is fitted, with the best
-        weights so far.
+        weights so far of the networks that there are.
 
         Parameters
         ----------
@@ -235,47 +254,62 @@ class DAHGNNClassifier(
         hypergraph : Hypergraph, optional
             Of n nodes, in place of one of nearest neighbours. Then ``k`` is for new rows alone.
         callback : callable, optional
-            Called with an `Epoch` after each epoch.
+            Called with the number of the network and an `Epoch` after each epoch.
         """
         model, training = self.check_parameters()
         generator = check_random_state(self.random_state)
         rows = self._rows(X, reset=True)
         classes, encoded = encode_labels(y, len(rows))
         counted = self._weights(sample_weight, classes, encoded)
-        split = self._split(encoded, classes, generator)
+        members = self.count_members(len(rows))
+        splits = self._splits(encoded, classes, members, generator)
         scaling = choose_scaling(rows, self.scale)
         features = scaling.apply(rows)
         device = self._device()
         with _threads(self.n_jobs, len(rows)):
             self._log("Find the neighbours of %d rows", len(rows))
             graph, radius, k = self._hypergraph(features, neighbors, hypergraph, device)
-            network = self._network(features.shape[1], classes, model, generator)
-            result = fit(
-                network,
+            networks = self._networks(features.shape[1], classes, model, members, generator)
+            results = fit_many(
+                networks,
                 features,
                 graph,
                 encoded,
-                split,
+                splits,
                 training,
                 weights=counted,
-                seed=int(generator.randint(2**31)),
+                seeds=generator.randint(2**31, size=members).tolist(),
                 device=device,
                 callback=self._listen(callback),
             )
             self.classes_, self.k_ = classes, k
-            self.keep(network.cpu(), features, graph.to("cpu"), radius, scaling)
-        self.history_, self.stopped_ = [asdict(epoch) for epoch in result.history], result.stopped
-        self.n_iter_, self.best_epoch_ = len(result.history) - 1, result.best_epoch
-        self.train_indices_, self.validation_indices_ = split.train.numpy(), split.validation.numpy()
+            networks = [network.cpu() for network in networks[: len(results)]]  # fewer after Ctrl-C
+            self.keep(networks, features, graph.to("cpu"), radius, scaling)
+        self._describe(results)
+        self.labelled_indices_ = torch.nonzero(encoded >= 0).flatten().numpy()
         groups = _equal_rows(features)
-        self.embedding_ = _means(result.embedding.double().numpy(), groups)
-        self.density_ = _means(self._induction.density().double().numpy()[:, None], groups)[:, 0]
-        self.temperature_ = self._temperature(torch.from_numpy(self.embedding_), encoded, split)
+        self.embedding_ = _means(average(results).embedding.double().numpy(), groups)
+        densities = [induction.density().double().numpy() for induction in self._inductions]
+        self.density_ = _means(np.mean(densities, 0)[:, None], groups)[:, 0]
+        self.held_out_indices_, logits = _held_out(results, splits, len(classes))
+        self.temperature_ = self._temperature(logits, encoded[self.held_out_indices_])
+        self.held_out_distributions_ = softmax(logits / self.temperature_, axis=1)
         self.label_distributions_ = softmax(self.embedding_ / self.temperature_, axis=1)
         self.transduction_ = self.classes_[self.embedding_.argmax(1)]
-        if result.stopped == "interrupted":
+        if self.stopped_ == "interrupted":
             raise KeyboardInterrupt
         return self
+
+    def _describe(self, results: list[FitResult]) -> None:
+        """Keep how the training went."""
+        self.history_ = [
+            {"member": member, **asdict(epoch)}
+            for member, result in enumerate(results)
+            for epoch in result.history
+        ]
+        self.best_epochs_ = [result.best_epoch for result in results]
+        self.n_iter_ = max(len(result.history) for result in results) - 1
+        self.stopped_ = max((result.stopped for result in results), key=_REASONS.index)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the label of each row; of a fitted row it is that of ``transduction_``."""
@@ -289,7 +323,7 @@ class DAHGNNClassifier(
         return np.asarray(softmax(embedding / self.temperature_, axis=1))
 
     def transform(self, X: ArrayLike) -> Array:
-        """Return the embedding, (m, c): the network's last output."""
+        """Return the embedding, (m, c): the last output, the mean of the networks."""
         return self._embed(X)
 
     def predict_proba_and_density(self, X: ArrayLike) -> tuple[Array, Array]:
@@ -306,10 +340,10 @@ class DAHGNNClassifier(
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(labels, self.predict(X)[known], sample_weight=weight))
 
-    def traces(self) -> tuple[Trace, Trace]:
-        """Return what passed among the fitted rows in the two attention layers."""
-        check_is_fitted(self, "network_")
-        return self._induction.first, self._induction.second
+    def traces(self) -> list[tuple[Trace, Trace]]:
+        """Return what passed among the fitted rows in the two attention layers of each network."""
+        check_is_fitted(self, "networks_")
+        return [(induction.first, induction.second) for induction in self._inductions]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -318,12 +352,12 @@ class DAHGNNClassifier(
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_induction", None)  # made anew from the rest
+        state.pop("_inductions", None)  # made anew from the rest
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if "network_" in state:
+        if "networks_" in state:
             self._induce()
 
     @property
@@ -336,6 +370,7 @@ class DAHGNNClassifier(
         check_flag("warm_start", self.warm_start, "DAHGNNClassifier")
         check_count("verbose", self.verbose, "DAHGNNClassifier", low=0)
         check_count("k", self.k, "DAHGNNClassifier")
+        self.count_members(1)
         if self.n_jobs is not None:
             check_count("n_jobs", self.n_jobs, "DAHGNNClassifier", low=-(2**31))
         own = self.get_params(deep=False)
@@ -344,6 +379,14 @@ class DAHGNNClassifier(
             for config in (ModelConfig, TrainingConfig)
         )
         return ModelConfig(**model), TrainingConfig(**training)
+
+    def count_members(self, n: int) -> int:
+        """Return how many networks a fit of n rows has."""
+        if isinstance(self.members, str):
+            check_choice("members", self.members, ("auto",), "DAHGNNClassifier")
+            return _PRESET.members if n <= _ROWS_FOR_SEVERAL else 1
+        check_count("members", self.members, "DAHGNNClassifier")
+        return int(self.members)
 
     def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
         """Return the rows as a dense array of float64 or float32, or say what is wrong."""
@@ -366,19 +409,25 @@ class DAHGNNClassifier(
             raise bad_value("X", "DAHGNNClassifier", "in the range of float32", f"{largest:g}")
         return np.ascontiguousarray(rows)
 
-    def _split(self, encoded: Tensor, classes: Array, generator: np.random.RandomState) -> Split:
-        """Hold out some labelled rows."""
+    def _splits(
+        self, encoded: Tensor, classes: Array, members: int, generator: np.random.RandomState
+    ) -> list[Split]:
+        """Hold out some labelled rows for each network."""
         owner, known = "DAHGNNClassifier", np.flatnonzero(encoded.numpy() >= 0)
         if self.validation is None:
-            return Split(train=known, validation=[], test=[])
+            return [Split(train=known, validation=[], test=[])] * members
         if np.ndim(self.validation) > 0:
             held = Split(train=[], validation=self.validation, test=[]).validation.numpy()
             if not np.isin(held, known).all():
                 raise bad_value("validation", owner, "labelled rows", f"row {held[~np.isin(held, known)][0]}")
-        else:
-            check_number("validation", self.validation, owner, low=0, high=1, open_low=True)
-            held = hold_out(encoded.numpy(), float(self.validation), generator)  # type: ignore[arg-type]
-        train = np.setdiff1d(known, held)
+            return [self._split(held, known, encoded, classes)] * members
+        check_number("validation", self.validation, owner, low=0, high=1, open_low=True)
+        share = float(self.validation)  # type: ignore[arg-type]
+        parts = hold_out(encoded.numpy(), share, members, generator)
+        return [self._split(held, known, encoded, classes) for held in parts]
+
+    def _split(self, held: Array, known: Array, encoded: Tensor, classes: Array) -> Split:
+        owner, train = "DAHGNNClassifier", np.setdiff1d(known, held)
         missing = np.setdiff1d(np.arange(len(classes)), encoded[train])
         if len(missing):
             names = ", ".join(map(str, classes[missing]))
@@ -431,71 +480,86 @@ class DAHGNNClassifier(
         graph = Hypergraph.from_neighbors(found)
         return graph, found.distances.amax(1), int(graph.hyperedge_degrees.max()) - 1
 
-    def _network(
-        self, width: int, classes: Array, config: ModelConfig, generator: np.random.RandomState
-    ) -> DAHGNN:
-        """Make the network, or take that of the last fit."""
-        seed = int(generator.randint(2**31))
-        if self.warm_start and hasattr(self, "network_"):
+    def _networks(
+        self,
+        width: int,
+        classes: Array,
+        config: ModelConfig,
+        members: int,
+        generator: np.random.RandomState,
+    ) -> list[DAHGNN]:
+        """Make the networks, or take those of the last fit."""
+        seeds = generator.randint(2**31, size=members).tolist()
+        if self.warm_start and hasattr(self, "networks_"):
             wanted = {"in_features": width, "n_classes": len(classes), **asdict(config)}
-            if self.network_.settings == wanted and np.array_equal(self.classes_, classes):
-                return copy.deepcopy(self.network_)  # a fit that fails leaves the last one whole
-        return DAHGNN.from_config(width, len(classes), config, torch.Generator().manual_seed(seed))
+            same = len(self.networks_) == members and self.networks_[0].settings == wanted
+            if same and np.array_equal(self.classes_, classes):
+                return copy.deepcopy(self.networks_)  # a fit that fails leaves the last one whole
+        return [
+            DAHGNN.from_config(width, len(classes), config, torch.Generator().manual_seed(seed))
+            for seed in seeds
+        ]
 
     def keep(
         self,
-        network: DAHGNN,
+        networks: list[DAHGNN],
         features: Tensor,
         hypergraph: Hypergraph,
         radius: Tensor | None,
         scaling: Scaling,
     ) -> None:
         """Keep what new rows need; for `fit` and whoever reads a classifier from a file."""
-        self.network_, self.hypergraph_ = network.eval(), hypergraph
+        self.networks_, self.hypergraph_ = [network.eval() for network in networks], hypergraph
         self._features, self._scaling, self._radius = features, scaling, radius
         self._induce()
 
     def _induce(self) -> None:
-        self._induction = Induction(self.network_, self._features, self.hypergraph_, self._radius)
+        self._inductions = [
+            Induction(network, self._features, self.hypergraph_, self._radius) for network in self.networks_
+        ]
 
     def _embed(self, X: ArrayLike) -> Array:
         return self._evaluate(X)[0]
 
     def _evaluate(self, X: ArrayLike) -> tuple[Array, Array]:
         """Return logits and density of rows; fitted ones, found by their features, have those of the fit."""
-        check_is_fitted(self, "network_")
+        check_is_fitted(self, "networks_")
         features = self._scaling.apply(self._rows(X, reset=False))
         logits, density = np.empty((len(features), len(self.classes_))), np.empty(len(features))
         with _threads(self.n_jobs, len(features)):
             for start in range(0, len(features), _BATCH):
                 some = features[start : start + _BATCH]
                 found = nearest(some, self._features, min(self.k_, len(self._features)))
-                new, dense = (each.double().numpy() for each in self._induction.evaluate(some, found))
+                several = [induction.evaluate(some, found) for induction in self._inductions]
+                new, dense = (
+                    torch.stack(each).double().mean(0).numpy() for each in zip(*several, strict=True)
+                )
                 equal = (found.distances[:, 0] == 0).numpy()
                 rows = found.indices[:, 0].numpy()[equal]
                 new[equal], dense[equal] = self.embedding_[rows], self.density_[rows]
                 logits[start : start + _BATCH], density[start : start + _BATCH] = new, dense
         return logits, density
 
-    def _temperature(self, logits: Tensor, encoded: Tensor, split: Split) -> float:
-        if not self.calibrate or len(split.validation) < _FEWEST_FOR_TEMPERATURE:
+    def _temperature(self, logits: Array, encoded: Tensor) -> float:
+        if not self.calibrate or len(logits) < _FEWEST_FOR_TEMPERATURE:
             return 1.0
-        return best_temperature(logits[split.validation], encoded[split.validation])
+        return best_temperature(torch.from_numpy(logits), encoded)
 
-    def _listen(self, callback: Callable[[Epoch], None] | None) -> Callable[[Epoch], None]:
+    def _listen(self, callback: Callable[[int, Epoch], None] | None) -> Callable[[int, Epoch], None]:
         every = 0 if self.verbose < 1 else 1 if self.verbose > 1 else 100
 
-        def hear(epoch: Epoch) -> None:
+        def hear(member: int, epoch: Epoch) -> None:
             if every and epoch.epoch % every == 0:
                 self._log(
-                    "Epoch %d: loss %.4f, held out %.4f, accuracy %.2f %%",
+                    "Network %d, epoch %d: loss %.4f, held out %.4f, accuracy %.2f %%",
+                    member + 1,
                     epoch.epoch,
                     epoch.train_loss,
                     epoch.validation_loss,
                     100 * epoch.validation_accuracy,
                 )
             if callback is not None:
-                callback(epoch)
+                callback(member, epoch)
 
         return hear
 
@@ -524,6 +588,19 @@ def _as_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Neighbo
     exact = features.double()
     distances = [(exact - exact[column]).norm(dim=1) for column in indices.T]
     return Neighbors(indices, torch.stack(distances, 1).to(features.dtype))
+
+
+def _held_out(results: list[FitResult], splits: list[Split], n_classes: int) -> tuple[Array, Array]:
+    """Return the rows that some network held out, and their logits, the mean of those networks."""
+    rows = np.concatenate([split.validation.numpy() for split in splits[: len(results)]])
+    logits = [
+        result.embedding[split.validation].double().numpy()
+        for result, split in zip(results, splits[: len(results)], strict=True)
+    ]
+    held, places = np.unique(rows, return_inverse=True)
+    sums = np.zeros((len(held), n_classes))
+    np.add.at(sums, places, np.concatenate(logits))
+    return held, sums / np.bincount(places)[:, None]
 
 
 def _equal_rows(features: Tensor) -> Array:

@@ -6,6 +6,7 @@ splits stop it before anything is trained.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -327,27 +328,31 @@ def _describe(experiment: Experiment, line: Line) -> str:
 
 
 def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | None) -> Iterator[list[Line]]:
-    """Yield the lines of jobs, some at a time, in any order."""
-    together, alone = group_jobs(experiment, todo, device)
-    for group in together:
-        yield _fit_group(experiment, group, device)
-    if not alone:
-        return
+    """Yield the lines of jobs, some at a time, in any order; those of other processes come last."""
     from joblib import Parallel, cpu_count, delayed
 
-    jobs = min(cpu_count() if jobs is None else jobs, len(alone))
-    if jobs == 1:
-        yield from (_fit_group(experiment, group, device) for group in alone)
+    together, alone = group_jobs(experiment, todo, device)
+    cores = max(1, cpu_count() - bool(together))  # one is for the networks here
+    jobs = min(cores if jobs is None else jobs, len(alone))
+    if jobs <= 1:
+        yield from (_fit_group(experiment, group, device) for group in together + alone)
         return
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes="1M")
-    tasks = experiment.tasks
-    try:
-        for lines in parallel(
-            delayed(_fit_elsewhere)(experiment.spec, tasks[group[0].dataset], group, device)
-            for group in alone
-        ):
+    spec, tasks, work = experiment.spec, experiment.tasks, delayed(_fit_elsewhere)
+    fits = (work(spec, tasks[group[0].dataset], group, device) for group in alone)
+    with _sharing_data(), contextlib.closing(parallel(fits)) as started:
+        for group in together:
+            yield _fit_group(experiment, group, device)
+        for lines in started:
             # Processes that share a machine slow each other down: whoever reads the seconds must know.
             yield [line | {"device": line["device"] | {"processes": jobs}} for line in lines]
+
+
+@contextlib.contextmanager
+def _sharing_data() -> Iterator[None]:
+    """Say what to do when data cannot be shared with other processes."""
+    try:
+        yield
     except PicklingError as error:
         raise OSError(
             "The data could not be shared with other processes: is there room for temporary files? Set "

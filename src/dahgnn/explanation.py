@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,10 +70,11 @@ class Explanation:
 def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
     """Say which hyperedges and labelled rows carried most attention to a fitted row.
 
-    Attention coefficients are means over heads. That of a row through both layers is the sum over all ways
-    of messages from it, each the product of its coefficients (Abnar and Zuidema, 2020, call it rollout). It
-    tells where messages of the two attention layers came from, not what the label would be without them; the
-    convolution before them, and a shortcut from there to the logits, have no attention and are left out.
+    Attention coefficients are means over heads and networks. That of a row through both layers is the sum
+    over all ways of messages from it, each the product of its coefficients (Abnar and Zuidema, 2020, call it
+    rollout). It tells where messages of the two attention layers came from, not what the label would be
+    without them; the convolution before them, and a shortcut from there to the logits, have no attention and
+    are left out.
 
     Parameters
     ----------
@@ -81,29 +83,32 @@ def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
     row : int
         Of the fitted rows.
     """
-    first, second = classifier.traces()
+    traces = classifier.traces()
     hypergraph, n = classifier.hypergraph_, classifier.hypergraph_.n_nodes
     if not isinstance(row, int | np.integer) or not 0 <= row < n:
         raise bad_value("row", "explain", f"between 0 and {n - 1}", row)
-    there, back = (means(second, hypergraph, direction) for direction in ("there", "back"))
+    last = [second for _, second in traces]
+    there, back = (means(last, hypergraph, direction) for direction in ("there", "back"))
     of_row = slice(*hypergraph.by_node.offsets[row : row + 2].tolist())
     numbers, weights = hypergraph.by_node.indices[of_row].tolist(), back[of_row].tolist()
     shares = tuple(
         _hyperedge(hypergraph, number, weight, there)
         for weight, number in sorted(zip(weights, numbers, strict=True), key=lambda pair: (-pair[0], pair[1]))
     )
-    reached = _rollout(row, [second, first], hypergraph)
-    known = np.union1d(classifier.train_indices_, classifier.validation_indices_)
+    reached = np.mean([_rollout(row, [second, first], hypergraph) for first, second in traces], 0)
+    known = classifier.labelled_indices_
     order = known[np.argsort(-reached[known], kind="stable")]
     labelled = tuple(Share(row=int(each), weight=float(reached[each])) for each in order if reached[each] > 0)
     return Explanation(row=row, hyperedges=shares, labelled=labelled)
 
 
-def means(trace: Trace, hypergraph: Hypergraph, direction: str) -> Tensor:
-    """Return attention coefficients, the mean of the heads, (t,), in the forward order of the direction."""
+def means(traces: Sequence[Trace], hypergraph: Hypergraph, direction: str) -> Tensor:
+    """Return the mean attention of heads and networks, (t,), in the forward order of the direction."""
     if direction == "there":
-        return trace.there.coefficients(hypergraph.to_hyperedges).mean(1)
-    return trace.back.coefficients(hypergraph.to_nodes).mean(1)
+        found = [trace.there.coefficients(hypergraph.to_hyperedges).mean(1) for trace in traces]
+    else:
+        found = [trace.back.coefficients(hypergraph.to_nodes).mean(1) for trace in traces]
+    return torch.stack(found).mean(0)
 
 
 def _hyperedge(hypergraph: Hypergraph, number: int, weight: float, there: Tensor) -> HyperedgeShare:
@@ -130,7 +135,7 @@ def _rollout(row: int, traces: list[Trace], hypergraph: Hypergraph) -> NDArray[A
             (back, "back", hypergraph.n_hyperedges),
             (there, "there", hypergraph.n_nodes),
         ):
-            flow = nodes[incidence.owners] * means(trace, hypergraph, direction).double()
+            flow = nodes[incidence.owners] * means([trace], hypergraph, direction).double()
             nodes = torch.zeros(count, dtype=torch.float64).index_add_(0, incidence.forward.indices, flow)
     return nodes.numpy()
 
@@ -158,7 +163,7 @@ def suggest(classifier: DAHGNNClassifier, count: int) -> NDArray[np.int64]:
     classifier.traces()  # refuses one that is not fitted
     scores = (1 - margins(classifier.label_distributions_)) * classifier.density_
     free = np.ones(len(scores), dtype=bool)
-    free[classifier.train_indices_] = free[classifier.validation_indices_] = False
+    free[classifier.labelled_indices_] = False
     near = free.copy()
     ways = classifier.hypergraph_.neighbourhood("centre")
     order = np.argsort(-scores, kind="stable")

@@ -45,8 +45,10 @@ Array = NDArray[Any]
 class Display(Protocol):
     """Who shows what is going on."""
 
-    def stage(self, name: str, config: Any = None) -> AbstractContextManager[Callable[[Epoch], None]]:
-        """Show a stage until the block ends."""
+    def stage(
+        self, name: str, config: Any = None, networks: int = 1
+    ) -> AbstractContextManager[Callable[[Epoch, int], None]]:
+        """Show a stage until the block ends, and epochs of networks that are trained in it."""
 
     def note(self, text: str) -> None:
         """Show a sentence."""
@@ -65,8 +67,8 @@ class FitOptions:
     k, seed : int
         Neighbours, and the seed of everything.
     validation : float or None
-        Share of the labelled rows of each class that is held out.
-    scale, device : str
+        Share of the labelled rows of each class that each network holds out.
+    members, scale, device
         As in `DAHGNNClassifier`.
     map : {"auto", "tsne", "pca"}
         How the page places the rows; "auto" is t-SNE up to 20,000 rows.
@@ -77,6 +79,7 @@ class FitOptions:
     drop: Sequence[str] = ()
     k: int = 10
     seed: int = 0
+    members: int | str = "auto"
     validation: float | None = 0.2
     scale: str = "auto"
     device: str = "auto"
@@ -130,14 +133,16 @@ def _fit(features: Array, labels: Array, options: FitOptions, display: Display) 
     """Fit, and show how far it is; after Ctrl-C it is the best so far."""
     classifier = DAHGNNClassifier(
         k=options.k,
+        members=options.members,
         validation=options.validation,
         scale=options.scale,
         random_state=options.seed,
         device=options.device,
     )
-    with display.stage(f"Fit {len(labels):,} rows", classifier) as callback:
+    members = classifier.count_members(len(labels))
+    with display.stage(f"Fit {len(labels):,} rows", classifier, members) as show:
         try:
-            classifier.fit(features, labels, callback=callback)
+            classifier.fit(features, labels, callback=lambda member, epoch: show(epoch, member))
         except KeyboardInterrupt:
             if getattr(classifier, "stopped_", None) != "interrupted":
                 raise  # before there was anything
@@ -309,17 +314,19 @@ def _word(fitted: FittedFolder, row: int) -> str:
 
 
 def _metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dict[str, Any]:
-    held = classifier.validation_indices_
-    right = classifier.transduction_[held] == labels[held]
+    held = classifier.held_out_indices_
+    right = classifier.classes_[classifier.held_out_distributions_.argmax(1)] == labels[held]
     return {
         "rows": len(labels),
         "features": int(classifier.n_features_in_),
         "classes": [str(name) for name in classifier.classes_],
-        "labelled": len(held) + len(classifier.train_indices_),
+        "labelled": len(classifier.labelled_indices_),
         "held_out": len(held),
-        # These rows chose the epoch and the temperature, which makes it somewhat too good.
+        # By networks that have not learned from the row's label. It chose their epoch, which makes it
+        # somewhat too good; but each is alone, and learned from fewer labels than there are.
         "held_out_accuracy": float(right.mean()) if len(held) else None,
-        "best_epoch": classifier.best_epoch_,
+        "networks": len(classifier.networks_),
+        "best_epochs": classifier.best_epochs_,
         "epochs": classifier.n_iter_,
         "stopped": classifier.stopped_,
         "temperature": classifier.temperature_,
@@ -356,15 +363,13 @@ def _view(
     n = len(table.ids)
     names = [str(name) for name in classifier.classes_]
     places = {name: place for place, name in enumerate(names)}
-    role = np.zeros(n, dtype=np.int64)
-    role[classifier.train_indices_], role[classifier.validation_indices_] = 1, 2
     position, projection = _position(classifier, kind)
     members, attention = _own_hyperedges(classifier)
     held = metrics["held_out_accuracy"]
     facts = {
         "rows": f"{n:,}, of which {metrics['labelled']:,} are labelled",
         "held-out accuracy": "–" if held is None else f"{100 * held:.1f} % of {metrics['held_out']}",
-        "fit": f"{metrics['seconds']:.0f} s, {metrics['epochs']} epochs, ended by {metrics['stopped']}",
+        "fit": f"{metrics['seconds']:.0f} s, {_networks(metrics)}, ended by {metrics['stopped']}",
     }
     return FitView(
         title=title,
@@ -372,22 +377,29 @@ def _view(
         classes=names,
         probabilities=classifier.label_distributions_,
         given=np.array([-1 if label is None else places[label] for label in table.labels or ()]),
-        role=role,
+        held_out=classifier.held_out_indices_,
+        held_out_probabilities=classifier.held_out_distributions_,
         density=classifier.density_,
         position=position,
         members=members,
         attention=attention,
         history=classifier.history_,
-        best_epoch=classifier.best_epoch_,
+        best_epochs=classifier.best_epochs_,
         metrics=facts,
         images=_as_images(table.features),
         projection=projection,
     )
 
 
+def _networks(metrics: dict[str, Any]) -> str:
+    """Say how many networks there are, and how long they were trained."""
+    count, epochs = metrics["networks"], metrics["epochs"]
+    return f"{epochs} epochs" if count == 1 else f"{count} networks, up to {epochs} epochs"
+
+
 def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array, str]:
     """Place the rows on a map by their hidden units, of which similar rows have similar ones."""
-    hidden = classifier.traces()[0].back.sums.flatten(1)
+    hidden = torch.cat([first.back.sums.flatten(1) for first, _ in classifier.traces()], 1)
     if kind == "tsne" or (kind == "auto" and _FEWEST_FOR_TSNE <= len(hidden) <= _MOST_FOR_TSNE):
         placed = tsne(hidden, seed=0).numpy()
         if np.isfinite(placed).all():  # rows that are all alike have no such map
@@ -401,7 +413,8 @@ def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array, str]:
 def _own_hyperedges(classifier: DAHGNNClassifier) -> tuple[Array, Array]:
     """Return the members of the hyperedge centred at each row, the centre first, and their weights."""
     hypergraph = classifier.hypergraph_
-    there = means(classifier.traces()[1], hypergraph, "there").numpy()
+    last = [second for _, second in classifier.traces()]
+    there = means(last, hypergraph, "there").numpy()
     offsets, nodes = hypergraph.by_hyperedge.offsets.numpy(), hypergraph.by_hyperedge.indices.numpy()
     n, size = hypergraph.n_nodes, int(np.diff(offsets).max())
     members, weights = np.full((n, size), -1, dtype=np.int64), np.zeros((n, size))

@@ -5,11 +5,10 @@ function unpacked([kind, text]) {
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
   return new kinds[kind](bytes.buffer);
 }
-const {x, y, first, second, top: best, next, density, given, role, members, weights} =
+const {x, y, first, second, top: best, next, density, given, members, weights} =
   Object.fromEntries(Object.entries(data.arrays).map(([name, packed]) => [name, unpacked(packed)]));
 const {ids, classes, details, images, colours} = data;
 const n = ids.length, size = members.length / n, grey = 'rgba(128,134,145,0.3)';
-const roles = ['', 'trained on', 'held out'];
 
 const percent = share => (100 * share).toFixed(1) + '\u00a0%';
 function brief(text, most = 80) {
@@ -106,7 +105,6 @@ function setMode(wanted) {
 // What is known of a row, as pairs of a name and nodes.
 function facts(i) {
   const label = given[i] < 0 ? ['none'] : [foreign(brief(classes[given[i]]))];
-  if (role[i]) label.push(', ' + roles[role[i]]);
   const found = [
     ['predicted', [foreign(brief(classes[first[i]])), ', ' + percent(best[i])]],
     ['second', second[i] < 0 ? ['none'] : [foreign(brief(classes[second[i]])), ', ' + percent(next[i])]],
@@ -351,13 +349,11 @@ function drawReliability(bins) {
 }
 function drawCurves(kind, title) {
   const traces = [['train_', dull], ['validation_', bright]].filter(([name]) => data.curves[name + kind]);
-  const best = {type: 'line', xref: 'x', yref: 'paper', x0: data.best, x1: data.best, y0: 0, y1: 1,
-    line: {color: dull, width: 1.4, dash: 'dot'}};
-  draw('curve-' + kind, traces.map(([name, color]) => {
-    const [epochs, values] = data.curves[name + kind];
-    return {type: 'scatter', mode: epochs.length > 1 ? 'lines' : 'markers', x: epochs, y: values,
-      line: {color, width: 2}, marker: {color}, hovertemplate: 'epoch %{x}: %{y:.4~g}<extra></extra>'};
-  }), plain(titled('epoch', {rangemode: 'tozero'}), titled(title), [best]));
+  draw('curve-' + kind, traces.flatMap(([name, color]) => data.curves[name + kind].map(([epochs, values], i) => ({
+    type: 'scatter', mode: 'lines+markers', x: epochs, y: values, line: {color, width: 1.6},
+    marker: {color, size: epochs.map(epoch => epoch === data.best[i] ? 9 : 0), opacity: 1},
+    hovertemplate: 'epoch %{x}: %{y:.4~g}<extra></extra>'}))),
+  plain(titled('epoch', {rangemode: 'tozero'}), titled(title)));
 }
 if (data.bins.length) drawReliability(data.bins);
 for (const [kind, title] of [['loss', 'loss'], ['accuracy', 'accuracy in %']])

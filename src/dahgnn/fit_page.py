@@ -27,7 +27,6 @@ MOST_IMAGE_BYTES = 64 * 2**20
 MOST_CLASSES = 2**15 - 1
 # Under so many held-out rows a reliability diagram shows chance alone.
 LEAST_HELD_OUT = 20
-UNLABELLED, TRAINED, HELD_OUT = range(3)
 
 _BINS = 10
 _UNCERTAIN = 20
@@ -52,8 +51,10 @@ class FitView:
         Each row sums to one.
     given : ndarray of int, (n,)
         Class of the given label; −1 where there is none.
-    role : ndarray of int, (n,)
-        0 unlabelled, 1 trained on, 2 held out: its label chose the epoch and gives the metrics.
+    held_out : ndarray of int, (h,)
+        Labelled rows that some network did not learn from.
+    held_out_probabilities : ndarray of float, (h, c)
+        What those networks say of them.
     density : ndarray of float, (n,)
         Of each node.
     position : ndarray of float, (n, 2)
@@ -63,10 +64,10 @@ class FitView:
     attention : ndarray of float, (n, k + 1)
         Weight of each member in that hyperedge; each row sums to one.
     history : sequence of mappings
-        For each epoch `train_loss`, `validation_loss`, `train_accuracy`, `validation_accuracy`, and `epoch`
-        if that is not its place in the sequence. What is missing or NaN is not drawn.
-    best_epoch : int
-        Whose weights gave the probabilities.
+        For each epoch of each network `member`, the network's number, `epoch`, `train_loss`,
+        `validation_loss`, `train_accuracy` and `validation_accuracy`. What is missing or NaN is not drawn.
+    best_epochs : sequence of int
+        Of each network, whose weights gave the probabilities.
     metrics : mapping of str to str
         Facts for the head, as ``{"held-out accuracy": "94.2 % of 200"}``.
     details : sequence of mappings, n, optional
@@ -82,13 +83,14 @@ class FitView:
     classes: Sequence[str]
     probabilities: NDArray[Any]
     given: NDArray[Any]
-    role: NDArray[Any]
+    held_out: NDArray[Any]
+    held_out_probabilities: NDArray[Any]
     density: NDArray[Any]
     position: NDArray[Any]
     members: NDArray[Any]
     attention: NDArray[Any]
     history: Sequence[Mapping[str, float]]
-    best_epoch: int
+    best_epochs: Sequence[int]
     metrics: Mapping[str, str]
     details: Sequence[Mapping[str, str]] | None = None
     images: NDArray[Any] | None = None
@@ -110,7 +112,7 @@ def fit_page(view: FitView) -> str:
     """
     view = _checked(view)
     guess = _guess(view.probabilities)
-    bins = _reliability(view, guess)
+    bins = _reliability(view)
     parts = [
         ("map", "Map", _map(view)),
         ("uncertain", "Most uncertain rows", _uncertain(view, guess)),
@@ -127,7 +129,7 @@ def fit_page(view: FitView) -> str:
             **_data(view, guess),
             "bins": [(confidence, right, n, *_wilson(right, n)) for confidence, right, n in bins],
             "curves": _curves(view),
-            "best": int(view.best_epoch),
+            "best": [int(epoch) for epoch in view.best_epochs],
         },
         code=_file("fit_page.js"),
         webgl=True,
@@ -173,7 +175,9 @@ def _checked(view: FitView) -> FitView:
         raise bad_value("classes", "FitView", f"between 1 and {MOST_CLASSES:,} names", f"{c:,}")
     if view.details is not None and len(view.details) != n:
         raise bad_value("details", "FitView", f"of length {n}, one for each id", len(view.details))
-    check_count("best_epoch", view.best_epoch, "FitView", low=0)
+    for epoch in view.best_epochs:
+        check_count("best_epochs", epoch, "FitView", low=0)
+    held = max(np.size(view.held_out), len(view.held_out_probabilities))
     edges = (n, np.shape(view.members)[1] if np.ndim(view.members) == 2 else "k + 1")
     found = replace(
         view,
@@ -182,13 +186,19 @@ def _checked(view: FitView) -> FitView:
         classes=[_clean(name) for name in view.classes],
         probabilities=_shares(view, "probabilities", (n, c)),
         given=_integers(view, "given", (n,), -1, c - 1),
-        role=_integers(view, "role", (n,), UNLABELLED, HELD_OUT),
         density=_numbers(view, "density", (n,)),
         position=_numbers(view, "position", (n, 2)),
         members=_integers(view, "members", edges, -1, n - 1),
         attention=_shares(view, "attention", edges),
     )
-    _check_meaning(found)
+    if held:
+        found = replace(
+            found,
+            held_out=_integers(view, "held_out", (held,), 0, n - 1),
+            held_out_probabilities=_shares(view, "held_out_probabilities", (held, c)),
+        )
+        _check_held_out(found)
+    _check_edges(found)
     _check_images(found)
     return found
 
@@ -230,11 +240,14 @@ def _shares(view: FitView, name: str, shape: _Shape) -> NDArray[Any]:
     return array.clip(max=1)
 
 
-def _check_meaning(view: FitView) -> None:
-    nameless = np.flatnonzero((view.role != UNLABELLED) & (view.given < 0))
+def _check_held_out(view: FitView) -> None:
+    nameless = view.held_out[view.given[view.held_out] < 0]
     if len(nameless):
         got = f"{len(nameless)} rows without one, the first is row {nameless[0]}"
-        raise bad_value("given", "FitView", "a label for each row that was trained on or held out", got)
+        raise bad_value("given", "FitView", "a label for each row that was held out", got)
+
+
+def _check_edges(view: FitView) -> None:
     strange = np.flatnonzero(view.members[:, 0] != np.arange(len(view.ids)))
     if len(strange):
         got = f"{view.members[strange[0], 0]} first in row {strange[0]}"
@@ -268,15 +281,15 @@ def _cut(text: object) -> str:
 
 
 def _header(view: FitView, links: str) -> str:
-    counts = np.bincount(view.role, minlength=3)
+    labelled = int((view.given >= 0).sum())
     cards = "".join(
         f'<div class="fact"><b>{_name(value)}</b><span>{_name(name)}</span></div>'
         for name, value in view.metrics.items()
     )
     return (
         f"<header><h1>{_name(view.title)}</h1>"
-        f"<p>Of {len(view.ids):,} rows, {counts[TRAINED]:,} were trained on, {counts[HELD_OUT]:,} held out "
-        f"for validation, and {counts[UNLABELLED]:,} had no label.</p>"
+        f"<p>Of {len(view.ids):,} rows, {labelled:,} have a label. {len(view.held_out):,} of these were held "
+        "out by some network, to choose its epoch.</p>"
         f'<nav aria-label="Sections">{links}</nav><div class="facts">{cards}</div></header>'
     )
 
@@ -296,7 +309,7 @@ def _map(view: FitView) -> str:
 
 
 def _uncertain(view: FitView, guess: _Guess) -> str:
-    rows = np.flatnonzero(view.role == UNLABELLED)
+    rows = np.flatnonzero(view.given < 0)
     if not len(rows):
         return "<p>Every row has a label.</p>"
     rows = rows[np.argsort(guess.margin[rows], kind="stable")][:_UNCERTAIN]
@@ -354,29 +367,31 @@ def _keys(entries: Sequence[tuple[str, str]]) -> str:
     return f'<div class="chips keys">{marks}</div>'
 
 
-def _reliability(view: FitView, guess: _Guess) -> list[tuple[float, float, int]]:
+def _reliability(view: FitView) -> list[tuple[float, float, int]]:
     """Return mean confidence, share of right ones and number of rows of each bin; too few rows give none."""
-    held = view.role == HELD_OUT
-    top = guess.top[held]
-    right = guess.first[held] == view.given[held]
+    if len(view.held_out) < LEAST_HELD_OUT:
+        return []
+    top = view.held_out_probabilities.max(1)
+    right = view.held_out_probabilities.argmax(1) == view.given[view.held_out]
     places = np.minimum((top * _BINS).astype(int), _BINS - 1)
     return [
         (float(top[mine].mean()), float(right[mine].mean()), int(mine.sum()))
         for mine in (places == place for place in range(_BINS))
-        if mine.any() and len(top) >= LEAST_HELD_OUT
+        if mine.any()
     ]
 
 
 def _calibration(view: FitView, bins: Sequence[tuple[float, float, int]]) -> str:
-    n = int((view.role == HELD_OUT).sum())
+    n = len(view.held_out)
     if not bins:
         held = "No row was" if n == 0 else "One row was" if n == 1 else f"Only {n} rows were"
         return f"<p>{held} held out; calibration needs at least {LEAST_HELD_OUT}.</p>"
     error = sum(count * abs(confidence - right) for confidence, right, count in bins) / n
     return (
-        f"<p>How many of the {n:,} held-out rows are right, against how sure the model was. On the diagonal, "
-        f"confidence means what it says; the expected calibration error is <b>{_percent(error)}</b>. "
-        "The same rows chose the epoch, so fresh rows may do a little worse.</p>"
+        f"<p>How many of the {n:,} held-out rows are right, against how sure the networks were that had not "
+        "learned from their labels. On the diagonal, confidence means what it says; the expected calibration "
+        f"error is <b>{_percent(error)}</b>. The same rows chose the epoch, so fresh rows may do a little "
+        "worse.</p>"
         '<div class="card"><div class="chart square" id="reliability"></div>'
         '<p class="note">Bars are 95 % intervals (Wilson). Bins without rows are left out.</p></div>'
     )
@@ -396,24 +411,31 @@ def _training(view: FitView) -> str:
     keys = _keys([("training", _GREY), ("held out", colour(0))])
     kinds = sorted({name.split("_")[1] for name in curves}, reverse=True)
     cards = "".join(f'<div class="card"><div class="chart" id="curve-{kind}"></div></div>' for kind in kinds)
+    return f'<p>{_best(view.best_epochs)}</p>{keys}<div class="cards">{cards}</div>'
+
+
+def _best(epochs: Sequence[int]) -> str:
+    if len(epochs) == 1:
+        return f"The dot is the best epoch, {epochs[0]:,}, whose weights this page shows."
     return (
-        f"<p>The dotted line is the best epoch, {view.best_epoch:,}, whose weights this page shows.</p>"
-        f'{keys}<div class="cards">{cards}</div>'
+        f"Each of {len(epochs)} networks has a curve, and a dot at its best epoch, whose weights are kept. "
+        "The page shows the average of the networks."
     )
 
 
-def _curves(view: FitView) -> dict[str, tuple[list[int], list[float]]]:
-    """Return epochs and values of each curve that has any, the accuracies in percent."""
+def _curves(view: FitView) -> dict[str, list[tuple[list[int], list[float]]]]:
+    """Return epochs and values of each network's curve, by name if it has any, the accuracies in percent."""
     found = {}
     for name in ("train_loss", "validation_loss", "train_accuracy", "validation_accuracy"):
         factor = 100 if name.endswith("accuracy") else 1
-        points = [
-            (int(entry.get("epoch", place)), float(f"{factor * value:.5g}"))
-            for place, entry in enumerate(view.history)
-            if math.isfinite(value := float(entry.get(name, math.nan)))
-        ]
-        if points:
-            found[name] = ([epoch for epoch, _ in points], [value for _, value in points])
+        curves: dict[int, tuple[list[int], list[float]]] = {}
+        for entry in view.history:
+            if math.isfinite(value := float(entry.get(name, math.nan))):
+                epochs, values = curves.setdefault(int(entry["member"]), ([], []))
+                epochs.append(int(entry["epoch"]))
+                values.append(float(f"{factor * value:.5g}"))
+        if curves:
+            found[name] = [curves.get(member, ([], [])) for member in range(max(curves) + 1)]
     return found
 
 
@@ -431,7 +453,6 @@ def _data(view: FitView, guess: _Guess) -> dict[str, Any]:
             "next": _packed(guess.next, "f4"),
             "density": _packed(view.density, "f4"),
             "given": _packed(view.given, "i2"),
-            "role": _packed(view.role, "u1"),
             "members": _packed(view.members, "i4"),
             "weights": _packed(np.rint(view.attention * 65535), "u2"),
         },

@@ -70,11 +70,15 @@ def encode_labels(y: ArrayLike | None, n: int) -> tuple[Array, Tensor]:
     return classes, torch.from_numpy(encoded)
 
 
-def hold_out(encoded: Array, share: float, generator: np.random.RandomState) -> Array:
-    """Draw a share of each class, and at least one row where a class has two."""
-    held = []
+def hold_out(encoded: Array, share: float, times: int, generator: np.random.RandomState) -> list[Array]:
+    """Draw a share of each class several times, and at least one row where a class has two.
+
+    No row is drawn twice before all of its class have been: five times a fifth is every row once.
+    """
+    held: list[list[Array]] = [[] for _ in range(times)]
     for label in range(int(encoded.max()) + 1):
         rows = generator.permutation(np.flatnonzero(encoded == label))
         count = min(max(1, round(share * len(rows))), len(rows) - 1)
-        held.append(rows[:count])
-    return np.sort(np.concatenate(held))
+        for time, chosen in enumerate(held):
+            chosen.append(rows[(time * count + np.arange(count)) % len(rows)])
+    return [np.sort(np.concatenate(chosen)) for chosen in held]
