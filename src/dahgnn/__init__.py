@@ -4,9 +4,9 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# The threads of an epoch wait for each other a hundred times, and spin meanwhile for about a millisecond. Where
-# another program has one of the cores, that made an epoch 14 times as long; a short spin costs 6 % where none
-# has. OpenMP reads it when torch is first imported, so it is set before.
+# The threads of an epoch often wait for each other, and spin meanwhile. Where another program has one of the
+# cores, that made an epoch 14 times as long; a short spin costs 6 % where none has. OpenMP reads it when
+# torch is first imported, so it is set before.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 

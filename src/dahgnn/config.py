@@ -173,8 +173,8 @@ PRESETS: Mapping[str, Preset] = {
     "paper": Preset(model=ModelConfig(), training=TrainingConfig()),
     # For 50 to 400 labels a class, found by the spec search-regularised.
     "regularised": Preset(
-        model=ModelConfig(hidden=64, delta=0.6, activation=True, dropout=0.4, shortcut=True),
-        training=TrainingConfig(learning_rate=0.018, decay=1.0, weight_decay=6.4e-4),
+        model=ModelConfig(hidden=64, delta=0.0, activation=True, dropout=0.4, shortcut=True),
+        training=TrainingConfig(learning_rate=0.018, decay=0.5, weight_decay=6.9e-4),
         members=5,
         scale="whole",
     ),
