@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
@@ -39,3 +40,39 @@ def mnist_folder() -> Path:
     if "DAHGNN_TEST_MNIST" not in os.environ:
         pytest.skip("DAHGNN_TEST_MNIST names no folder")
     return Path(os.environ["DAHGNN_TEST_MNIST"])
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a file of text or bytes."""
+
+    def write(content, name="data.csv", encoding="utf-8"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def pack(tmp_path):
+    """Write arrays to an NPZ file."""
+
+    def pack(name="data.npz", **arrays):
+        np.savez(tmp_path / name, **arrays)
+        return tmp_path / name
+
+    return pack
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Write columns to a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def store(columns, name="data.parquet"):
+        pq.write_table(pa.table(columns), tmp_path / name)
+        return tmp_path / name
+
+    return store

@@ -33,7 +33,8 @@ from dahgnn.fit_page import FitView, fit_page
 from dahgnn.labels import encode_labels
 from dahgnn.plain_loop import Epoch
 from dahgnn.report import tsne
-from dahgnn.table_files import Column, Table, read_table
+from dahgnn.table_columns import Column
+from dahgnn.table_files import Table, read_table
 
 MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"
 MAPS = ("auto", "tsne", "pca")
