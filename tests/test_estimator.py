@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dahgnn import DAHGNNClassifier, Hypergraph
+from dahgnn import DAHGNNClassifier, Hypergraph, fit
 from dahgnn.datasets import load_mnist
 from dahgnn.knn import knn
 from dahgnn.splits import sample_per_class
@@ -444,6 +444,29 @@ def test_ctrl_c_leaves_the_best_so_far_and_goes_on_up(iris):
     assert len(classifier.networks_) == 2  # the one that was under way, and the one before it
     assert classifier.score(features, labels) > 0.6
     np.testing.assert_array_equal(classifier.predict(features), classifier.transduction_)
+
+
+def test_ctrl_c_before_a_network_has_begun_leaves_those_before_it(iris, monkeypatch):
+    features, labels = iris
+    seen = []
+
+    def pressed(*arguments, **settings):
+        seen.append(arguments)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return fit(*arguments, **settings)
+
+    monkeypatch.setattr("dahgnn.estimator.fit", pressed)
+    classifier = DAHGNNClassifier(**QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        classifier.fit(features, hide(labels))
+    assert (len(classifier.networks_), classifier.stopped_) == (1, "interrupted")
+    assert classifier.score(features, labels) > 0.6
+    seen[:] = [None]
+    fresh = DAHGNNClassifier(**QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(features, hide(labels))
+    assert not hasattr(fresh, "networks_")
 
 
 def test_other_classes_start_cold(iris):

@@ -7,7 +7,8 @@ import copy
 import logging
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -44,7 +45,7 @@ from dahgnn.model import DAHGNN
 from dahgnn.plain_loop import Epoch
 from dahgnn.scaling import Scaling, choose_scaling
 from dahgnn.splits import Split
-from dahgnn.training import FitResult, average, fit_many
+from dahgnn.training import FitResult, average, fit
 
 logger = logging.getLogger(__name__)
 
@@ -270,35 +271,51 @@ class DAHGNNClassifier(
             self._log("Find the neighbours of %d rows", len(rows))
             graph, radius, k = self._hypergraph(features, neighbors, hypergraph, device)
             networks = self._networks(features.shape[1], classes, model, members, generator)
-            results = fit_many(
-                networks,
-                features,
-                graph,
-                encoded,
-                splits,
-                training,
+            train = partial(
+                fit,
+                features=features,
+                hypergraph=graph,
+                labels=encoded,
+                config=training,
                 weights=counted,
-                seeds=generator.randint(2**31, size=members).tolist(),
                 device=device,
-                callback=self._listen(callback),
             )
+            results = self._train(train, networks, splits, generator, callback)
             self.classes_, self.k_ = classes, k
             networks = [network.cpu() for network in networks[: len(results)]]  # fewer after Ctrl-C
             self.keep(networks, features, graph.to("cpu"), radius, scaling)
-        self._describe(results)
         self.labelled_indices_ = torch.nonzero(encoded >= 0).flatten().numpy()
-        groups = _equal_rows(features)
-        self.embedding_ = _means(average(results).embedding.double().numpy(), groups)
-        densities = [induction.density().double().numpy() for induction in self._inductions]
-        self.density_ = _means(np.mean(densities, 0)[:, None], groups)[:, 0]
-        self.held_out_indices_, logits = _held_out(results, splits, len(classes))
-        self.temperature_ = self._temperature(logits, encoded[self.held_out_indices_])
-        self.held_out_distributions_ = softmax(logits / self.temperature_, axis=1)
-        self.label_distributions_ = softmax(self.embedding_ / self.temperature_, axis=1)
-        self.transduction_ = self.classes_[self.embedding_.argmax(1)]
+        self._describe(results)
+        self._conclude(results, splits, encoded)
         if self.stopped_ == "interrupted":
             raise KeyboardInterrupt
         return self
+
+    def _train(
+        self,
+        train: Callable[..., FitResult],
+        networks: list[DAHGNN],
+        splits: list[Split],
+        generator: np.random.RandomState,
+        callback: Callable[[int, Epoch], None] | None,
+    ) -> list[FitResult]:
+        """Train networks one after the other; after Ctrl-C there are fewer results.
+
+        So on a GPU, too: side by side they need kernels of their own, whose compilation takes longer than
+        they do.
+        """
+        results: list[FitResult] = []
+        for member, (network, split) in enumerate(zip(networks, splits, strict=True)):
+            seed, listen = int(generator.randint(2**31)), self._listen(member, callback)
+            try:
+                results.append(train(network, split=split, seed=seed, callback=listen))
+            except KeyboardInterrupt:  # before there was anything of this one
+                if not results:
+                    raise
+                results[-1] = replace(results[-1], stopped="interrupted")
+            if results[-1].stopped == "interrupted":
+                break
+        return results
 
     def _describe(self, results: list[FitResult]) -> None:
         """Keep how the training went."""
@@ -310,6 +327,18 @@ class DAHGNNClassifier(
         self.best_epochs_ = [result.best_epoch for result in results]
         self.n_iter_ = max(len(result.history) for result in results) - 1
         self.stopped_ = max((result.stopped for result in results), key=_REASONS.index)
+
+    def _conclude(self, results: list[FitResult], splits: list[Split], encoded: Tensor) -> None:
+        """Keep what follows for the fitted rows."""
+        groups = _equal_rows(self._features)
+        self.embedding_ = _means(average(results).embedding.double().numpy(), groups)
+        densities = [induction.density().double().numpy() for induction in self._inductions]
+        self.density_ = _means(np.mean(densities, 0)[:, None], groups)[:, 0]
+        self.held_out_indices_, logits = _held_out(results, splits, len(self.classes_))
+        self.temperature_ = self._temperature(logits, encoded[self.held_out_indices_])
+        self.held_out_distributions_ = softmax(logits / self.temperature_, axis=1)
+        self.label_distributions_ = softmax(self.embedding_ / self.temperature_, axis=1)
+        self.transduction_ = self.classes_[self.embedding_.argmax(1)]
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the label of each row; of a fitted row it is that of ``transduction_``."""
@@ -545,10 +574,10 @@ class DAHGNNClassifier(
             return 1.0
         return best_temperature(torch.from_numpy(logits), encoded)
 
-    def _listen(self, callback: Callable[[int, Epoch], None] | None) -> Callable[[int, Epoch], None]:
+    def _listen(self, member: int, callback: Callable[[int, Epoch], None] | None) -> Callable[[Epoch], None]:
         every = 0 if self.verbose < 1 else 1 if self.verbose > 1 else 100
 
-        def hear(member: int, epoch: Epoch) -> None:
+        def hear(epoch: Epoch) -> None:
             if every and epoch.epoch % every == 0:
                 self._log(
                     "Network %d, epoch %d: loss %.4f, held out %.4f, accuracy %.2f %%",

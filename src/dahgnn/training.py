@@ -172,7 +172,6 @@ def fit_many(
     splits: Sequence[Split],
     config: TrainingConfig | None = None,
     *,
-    weights: object = None,
     seeds: Sequence[int] | None = None,
     device: torch.device | str | None = None,
     callback: Callable[[int, Epoch], None] | None = None,
@@ -188,7 +187,7 @@ def fit_many(
     ----------
     models : sequence of modules
         Of one class and with the same settings; each is trained in place.
-    features, hypergraph, labels, config, weights, device, capture
+    features, hypergraph, labels, config, device, capture
         As for `fit`, the same for all runs.
     splits : sequence of Split
         One for each model.
@@ -223,18 +222,7 @@ def fit_many(
             raise bad_value(name, "fit_many", f"one for each of {len(models)} models", f"{len(values)}")
     _check_alike(models)
     return _fit(
-        models,
-        features,
-        hypergraph,
-        labels,
-        splits,
-        config,
-        seeds,
-        device,
-        callback,
-        capture,
-        "fit_many",
-        weights,
+        models, features, hypergraph, labels, splits, config, seeds, device, callback, capture, "fit_many"
     )
 
 
