@@ -21,7 +21,7 @@ def fitted(names=None, hypergraph=None, **changes):
     given = np.where(np.arange(60) < 30, LABELS, -1)
     if names is not None:
         given = np.array([names[label] if label >= 0 else None for label in given], dtype=object)
-    classifier = DAHGNNClassifier(max_epochs=20, random_state=0, **{"k": 5, "members": 2, **changes})
+    classifier = DAHGNNClassifier(max_epochs=20, random_state=0, **{"k": 5, "networks": 2, **changes})
     return classifier.fit(FEATURES, given, hypergraph=hypergraph)
 
 
@@ -106,9 +106,15 @@ def change(path, target, header=None, **tensors):
         ({"parameters": {"nonsense": 1}}, {}),
         ({"network": {"in_features": 4}}, {}),
         ({"k": 0}, {}),
-        ({"members": 0}, {}),
-        ({"members": 3}, {}),
-        ({"members": 10**9}, {}),
+        ({"networks": 0}, {}),
+        ({"networks": 3}, {}),
+        ({"networks": 1}, {}),
+        ({"networks": 2.5}, {}),
+        ({"best_epochs": [1]}, {}),
+        ({"stopped": "nonsense"}, {}),
+        ({"history": ["x"]}, {}),
+        ({}, {"held_out_indices": torch.tensor([59])}),
+        ({}, {"held_out_distributions": torch.full((12, 3), -7.0)}),
         ({"best_epochs": 3}, {}),
         ({}, {"held_out_distributions": torch.zeros(2, 3, dtype=torch.float64)}),
         ({}, {"network.1.convolution.weight": None}),

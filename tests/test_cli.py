@@ -40,7 +40,7 @@ def test_an_unknown_command_is_refused():
 def test_the_demo_gets_its_options_and_prints_the_report(tmp_path, monkeypatch, capsys):
     def run_demo(folder, observer, *, runs):
         with observer.stage("Train", TrainingConfig()) as callback:
-            callback(EPOCH)
+            callback(0, EPOCH)
         return f"report of {runs} runs in {folder.name}"
 
     monkeypatch.setattr(cli, "run_demo", run_demo)

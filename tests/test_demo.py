@@ -23,7 +23,7 @@ class Recorder:
     def stage(self, name, config=None):
         self.epochs[name] += 0
 
-        def callback(epoch):
+        def callback(_, epoch):
             self.epochs[name] += 1
             if name == self.interrupt_at and epoch.epoch == 5:
                 raise KeyboardInterrupt

@@ -18,7 +18,7 @@ from dahgnn.datasets import load_mnist
 from dahgnn.knn import knn
 from dahgnn.splits import sample_per_class
 
-QUICK = {"max_epochs": 150, "patience": 50, "members": 2, "random_state": 0}
+QUICK = {"max_epochs": 150, "patience": 50, "networks": 2, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def hide(y, keep=10, seed=0, missing=-1):
 @pytest.fixture(scope="module")
 def fitted(iris):
     features, labels = iris
-    return DAHGNNClassifier(**QUICK | {"members": 5}).fit(features, hide(labels))
+    return DAHGNNClassifier(**QUICK | {"networks": 5}).fit(features, hide(labels))
 
 
 def test_it_learns_from_few_labels(iris, fitted):
@@ -56,8 +56,8 @@ def test_it_learns_from_few_labels(iris, fitted):
 def test_each_network_has_its_history_and_holds_out_other_rows(iris, fitted):
     _, labels = iris
     assert len(fitted.networks_) == len(fitted.best_epochs_) == 5
-    for member, best in enumerate(fitted.best_epochs_):
-        losses = [entry["validation_loss"] for entry in fitted.history_ if entry["member"] == member]
+    for number, best in enumerate(fitted.best_epochs_):
+        losses = [entry["validation_loss"] for entry in fitted.history_ if entry["network"] == number]
         assert losses[best] == min(losses)
         assert len(losses) <= fitted.n_iter_ + 1
     assert max(entry["epoch"] for entry in fitted.history_) == fitted.n_iter_
@@ -88,10 +88,10 @@ def test_the_networks_are_averaged(iris):
 
 
 def test_many_rows_have_one_network_unless_asked_for(iris):
-    assert DAHGNNClassifier().count_members(20_000) == 5
-    assert DAHGNNClassifier().count_members(20_001) == 1
-    assert DAHGNNClassifier(members=3).count_members(10**6) == 3
-    assert len(DAHGNNClassifier(**QUICK | {"members": 1}).fit(iris[0], hide(iris[1])).networks_) == 1
+    assert DAHGNNClassifier().count_networks(20_000) == 5
+    assert DAHGNNClassifier().count_networks(20_001) == 1
+    assert DAHGNNClassifier(networks=3).count_networks(10**6) == 3
+    assert len(DAHGNNClassifier(**QUICK | {"networks": 1}).fit(iris[0], hide(iris[1])).networks_) == 1
 
 
 def test_fitted_rows_get_what_the_fit_gave_them(iris, fitted):
@@ -303,7 +303,7 @@ def test_a_warm_start_goes_on(iris):
     features, labels = iris
     given = hide(labels)
     classifier = DAHGNNClassifier(**{**QUICK, "max_epochs": 15}, warm_start=True).fit(features, given)
-    first = [entry for entry in classifier.history_ if entry["member"] == 0]
+    first = [entry for entry in classifier.history_ if entry["network"] == 0]
     best = min(first, key=lambda epoch: epoch["validation_loss"])
     classifier.fit(features, given)
     assert classifier.history_[0]["train_loss"] == pytest.approx(best["train_loss"], rel=1e-3)
@@ -361,8 +361,8 @@ def test_it_says_what_it_does(iris, caplog):
     heard = []
     classifier = DAHGNNClassifier(**QUICK)
     classifier.fit(features, hide(labels), callback=lambda *news: heard.append(news))
-    assert [(entry["member"], entry["epoch"]) for entry in classifier.history_] == sorted(
-        (member, epoch.epoch) for member, epoch in heard
+    assert [(entry["network"], entry["epoch"]) for entry in classifier.history_] == sorted(
+        (number, epoch.epoch) for number, epoch in heard
     )
 
 
@@ -422,7 +422,7 @@ def test_a_fit_that_fails_leaves_the_last_one(iris):
         classifier.fit(features, names, neighbors=[[0]])
     np.testing.assert_array_equal(classifier.predict(features + 0.1), before)
 
-    def stop(member, epoch):
+    def stop(number, epoch):
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
@@ -430,18 +430,20 @@ def test_a_fit_that_fails_leaves_the_last_one(iris):
     np.testing.assert_array_equal(classifier.predict(features + 0.1), before)
 
 
-def test_ctrl_c_leaves_the_best_so_far_and_goes_on_up(iris):
+@pytest.mark.parametrize(("pressed", "kept"), [(0, 1), (1, 1), (2, 2)])
+def test_ctrl_c_leaves_the_best_so_far_and_goes_on_up(iris, pressed, kept):
     features, labels = iris
 
-    def press(member, epoch):
-        if (member, epoch.epoch) == (1, 30):
+    def press(number, epoch):
+        if (number, epoch.epoch) == (pressed, 30):
             raise KeyboardInterrupt
 
-    classifier = DAHGNNClassifier(**QUICK, device="cpu")
+    classifier = DAHGNNClassifier(**QUICK | {"networks": 3})
     with pytest.raises(KeyboardInterrupt):
         classifier.fit(features, hide(labels), callback=press)
     assert classifier.stopped_ == "interrupted"
-    assert len(classifier.networks_) == 2  # the one that was under way, and the one before it
+    # Those that were done, without the one under way; the first is all there is.
+    assert len(classifier.networks_) == len(classifier.best_epochs_) == kept
     assert classifier.score(features, labels) > 0.6
     np.testing.assert_array_equal(classifier.predict(features), classifier.transduction_)
 
@@ -467,6 +469,14 @@ def test_ctrl_c_before_a_network_has_begun_leaves_those_before_it(iris, monkeypa
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(features, hide(labels))
     assert not hasattr(fresh, "networks_")
+
+
+def test_another_number_of_networks_starts_cold(iris):
+    features, labels = iris
+    classifier = DAHGNNClassifier(**QUICK, warm_start=True).fit(features, hide(labels))
+    classifier.set_params(networks=3).fit(features, hide(labels))
+    assert len(classifier.networks_) == 3
+    assert classifier.history_[0]["train_accuracy"] < 0.9
 
 
 def test_other_classes_start_cold(iris):

@@ -16,7 +16,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
-    [DAHGNNClassifier(max_epochs=150, patience=30, members=2)], expected_failed_checks=lambda _: IMPOSSIBLE
+    [DAHGNNClassifier(max_epochs=150, patience=30, networks=2)], expected_failed_checks=lambda _: IMPOSSIBLE
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

@@ -27,7 +27,7 @@ from dahgnn.experiments import (
     train,
 )
 from dahgnn.scaling import choose_scaling
-from dahgnn.specs import DatasetSpec
+from dahgnn.specs import NETWORKS, DatasetSpec
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 def test_several_networks_of_a_run_are_averaged(task, device):
     entry = TABLE["method"]["hgnn"] | {"scale": "columns"}
     spec = small_spec(
-        method={"one": entry | {"title": "1"}, "three": entry | {"title": "3", "members": 3}},
+        method={"one": entry | {"title": "1"}, "three": entry | {"title": "3", "networks": 3}},
         comparisons=[],
         published={},
     )
@@ -58,7 +58,7 @@ def test_several_networks_of_a_run_are_averaged(task, device):
     splits = [split_per_class(task.labels, train=3, validation=5, seed=run) for run in (0, 1)]
     averages = train(task, three, splits, [0, 1], device)
     for average, split, seed in zip(averages, splits, (0, 1), strict=True):
-        alone = [train(task, one, [split], [seed + member * 2**20], device)[0] for member in range(3)]
+        alone = [train(task, one, [split], [seed + number * 2**20], device)[0] for number in range(3)]
         expected = sum(result.embedding for result in alone) / 3
         torch.testing.assert_close(average.embedding, expected, rtol=1e-4, atol=1e-5)
         assert not torch.allclose(average.embedding, alone[0].embedding, atol=1e-3)
@@ -76,6 +76,27 @@ def test_networks_train_on_the_device_while_the_rest_has_processes(tmp_path, tas
         classical = line["method"] == "laplace"
         assert line["device"]["type"] == ("cpu" if classical else "cuda")
         assert line["device"].get("processes") == (2 if classical else None)
+
+
+def test_an_interruption_ends_all_networks_of_a_run(task, monkeypatch):
+    begun = []
+
+    class Pressed(HGNN):
+        def __init__(self, *arguments, **settings):
+            super().__init__(*arguments, **settings)
+            self.register_forward_pre_hook(lambda *_: begun.append(id(self)) or self.press())
+
+        def press(self):
+            if len(begun) == 3:
+                raise KeyboardInterrupt
+
+    entry = TABLE["method"]["hgnn"] | {"networks": 3}
+    settings = small_spec(method={"hgnn": entry}, comparisons=[], published={}).methods[0].settings["mnist"]
+    split = split_per_class(task.labels, train=6, validation=5, seed=0)
+    monkeypatch.setitem(NETWORKS, "HGNN", Pressed)
+    with pytest.raises(KeyboardInterrupt):
+        train(task, settings, [split], [0])
+    assert len(set(begun)) == 1
 
 
 def test_features_are_scaled_for_a_network_that_asks_for_it(task):
@@ -161,8 +182,8 @@ def test_a_line_that_was_cut_is_run_again(tmp_path, task, caplog):
             "'hidden' was 8, is 9",
         ),
         (
-            {"method": {**TABLE["method"], "hgnn": {**TABLE["method"]["hgnn"], "members": 2}}},
-            "'members' was 1, is 2",
+            {"method": {**TABLE["method"], "hgnn": {**TABLE["method"]["hgnn"], "networks": 2}}},
+            "'networks' was 1, is 2",
         ),
         ({"validation": 6}, "the split"),
         ({"k": 4}, "'k' was 5, is 4"),

@@ -14,7 +14,7 @@ def fitted():
     labels = np.arange(90) % 3
     features = 3 * generator.normal(size=(3, 4))[labels] + generator.normal(size=(90, 4))
     given = np.where(np.arange(90) < 24, labels, -1)
-    return DAHGNNClassifier(k=5, max_epochs=60, members=2, random_state=0).fit(features, given)
+    return DAHGNNClassifier(k=5, max_epochs=60, networks=2, random_state=0).fit(features, given)
 
 
 def dense(trace, hypergraph):

@@ -42,14 +42,14 @@ def make_view(n=60, c=3, k=4, seed=0, **changes):
         "attention": generator.dirichlet(np.ones(k + 1), size=n),
         "history": [
             {
-                "member": member,
+                "network": number,
                 "epoch": e,
-                "train_loss": (2 + member) / (e + 1),
+                "train_loss": (2 + number) / (e + 1),
                 "validation_loss": math.nan if e == 0 else 1.0,
                 "train_accuracy": 0.5,
             }
-            for member in range(2)
-            for e in range(5 - member)
+            for number in range(2)
+            for e in range(5 - number)
         ],
         "best_epochs": [3, 2],
         "metrics": {"held-out accuracy": "94.2 % of 20"},
@@ -214,7 +214,7 @@ def test_curves_leave_out_what_is_not_finite():
 
 
 def test_one_network_is_called_so():
-    history = [{"member": 0, "epoch": 0, "train_loss": 2.0}, {"member": 0, "epoch": 10, "train_loss": 1.0}]
+    history = [{"network": 0, "epoch": 0, "train_loss": 2.0}, {"network": 0, "epoch": 10, "train_loss": 1.0}]
     reader = read(make_view(history=history, best_epochs=[10]))
     assert reader.data()["curves"] == {"train_loss": [[[0, 10], [2, 1]]]}
     assert "The dot is the best epoch, 10" in reader.text
@@ -227,7 +227,10 @@ def test_one_network_is_called_so():
         {"n": 1, "c": 1, "given": np.array([-1]), **NONE_HELD_OUT},
         {"n": 2, "history": [], "metrics": {}, "density": np.ones(2)},
         {"n": 5, "c": 1, "given": np.array([-1, 0, 0, -1, 0])},
-        {"n": 3, "history": [{"member": 0, "epoch": 0, "train_loss": math.nan, "validation_loss": math.inf}]},
+        {
+            "n": 3,
+            "history": [{"network": 0, "epoch": 0, "train_loss": math.nan, "validation_loss": math.inf}],
+        },
         {"n": 70, "c": 200, "given": np.full(70, -1), **NONE_HELD_OUT},
     ],
 )

@@ -49,6 +49,13 @@ def test_another_share_is_held_out_each_time():
     assert all(np.bincount(encoded[part], minlength=3).tolist() == [2, 1, 0] for part in parts)
 
 
+@pytest.mark.parametrize("n", [5, 6, 7, 8, 11, 12, 13, 99])
+def test_five_fifths_are_every_row_once(n):
+    parts = hold_out(np.zeros(n, dtype=int), 0.2, 5, np.random.RandomState(0))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(n))
+    assert {len(part) for part in parts} <= {n // 5, n // 5 + 1}
+
+
 def test_words_that_numpy_cannot_tell_apart_are_refused():
     with pytest.raises(ValueError, match="words without the character NUL"):
         known_labels(["a", "a\0", "b"])

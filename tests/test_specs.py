@@ -40,8 +40,8 @@ def test_settings_come_from_preset_method_and_dataset_in_this_order():
         "kind": "DAHGNN",
         "preset": "paper",
         "model": {"hidden": 8},
-        "members": 2,
-        "on": {"mnist": {"model": {"hidden": 9}, "members": 3}},
+        "networks": 2,
+        "on": {"mnist": {"model": {"hidden": 9}, "networks": 3}},
     }
     spec = parse_spec(
         TABLE
@@ -55,15 +55,15 @@ def test_settings_come_from_preset_method_and_dataset_in_this_order():
     assert settings.model["hidden"] == 9
     assert settings.model["heads"] == 4
     assert settings.training["patience"] == 100
-    assert (settings.members, settings.scale) == (3, "none")
+    assert (settings.networks, settings.scale) == (3, "none")
 
 
 def test_a_preset_says_how_many_networks_and_what_scale():
     methods = {method.name: method.settings["mnist"] for method in load_spec("table2").methods}
     preset = PRESETS["regularised"]
-    assert (methods["regularised"].members, methods["regularised"].scale) == (preset.members, preset.scale)
-    assert methods["regularised-one"] == replace(methods["regularised"], members=1)
-    assert (methods["da-hgnn"].members, methods["da-hgnn"].scale) == (1, "none")
+    assert (methods["regularised"].networks, methods["regularised"].scale) == (preset.networks, preset.scale)
+    assert methods["regularised-one"] == replace(methods["regularised"], networks=1)
+    assert (methods["da-hgnn"].networks, methods["da-hgnn"].scale) == (1, "none")
 
 
 def test_a_spec_of_ones_own_is_read_from_a_file(tmp_path):
@@ -103,16 +103,16 @@ def method(**entries):
         (method(model={"hiden": 3}), "has no key 'hiden'. Did you mean 'hidden'"),
         (method(training={"learning_rat": 3}), "Did you mean 'learning_rate'"),
         (method(preset="paper"), "presets are of DAHGNN"),
-        (method(members=0), "'members'"),
-        (method(members="many"), "'members'"),
+        (method(networks=0), "'networks'"),
+        (method(networks="many"), "'networks'"),
         (method(scale="hole"), "Did you mean 'whole'"),
         (method(kind="DAHGNN", preset="papr"), "Did you mean 'paper'"),
         (method(on={"svhn": {}}), "has no key 'svhn'"),
-        (method(kind="LabelSpreading", model={"hidden": 3}), "has none of members, model"),
-        (method(kind="LabelSpreading", preset="nonsense"), "has none of members, model"),
+        (method(kind="LabelSpreading", model={"hidden": 3}), "has none of model, networks"),
+        (method(kind="LabelSpreading", preset="nonsense"), "has none of model, networks"),
         (
             method(kind="LaplaceLearning", on={"mnist": {"model": {}}}),
-            "has none of members, model",
+            "has none of model, networks",
         ),
         ({"dataset": 3}, "tables such as"),
         ({"method": {}}, "tables such as"),

@@ -21,6 +21,7 @@ from dahgnn.hypergraph import Hypergraph
 from dahgnn.model import DAHGNN
 from dahgnn.scaling import Scaling
 from dahgnn.tensor_files import read_tensors, write_tensors
+from dahgnn.training import REASONS
 
 FORMAT = "dahgnn-classifier"
 _REMEDY = "Write it anew with save_classifier."
@@ -58,8 +59,8 @@ def save_classifier(
         )
     hypergraph, scaling = classifier.hypergraph_, classifier._scaling
     tensors = {
-        f"network.{member}.{name}": weight
-        for member, network in enumerate(classifier.networks_)
+        f"network.{number}.{name}": weight
+        for number, network in enumerate(classifier.networks_)
         for name, weight in network.state_dict().items()
     }
     tensors |= {
@@ -83,7 +84,7 @@ def save_classifier(
     header = {
         "parameters": _plain_parameters(classifier),
         "network": classifier.networks_[0].settings,
-        "members": len(classifier.networks_),
+        "networks": len(classifier.networks_),
         "classes": classifier.classes_.tolist(),
         "class_kind": kind,
         "n_hyperedges": hypergraph.n_hyperedges,
@@ -136,8 +137,9 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
     classifier = DAHGNNClassifier(**header["parameters"])
     classifier.check_parameters()
     classifier.classes_ = np.array(header["classes"], dtype=_KINDS[header["class_kind"]])
-    _check(1 <= int(header["members"]) <= len(tensors), "networks without weights")
-    networks = [_network(header["network"], tensors, member) for member in range(int(header["members"]))]
+    there = {name.split(".")[1] for name in tensors if name.startswith("network.")}
+    _check(there == set(map(str, range(header["networks"]))), "another number of networks than it says")
+    networks = [_network(header["network"], tensors, number) for number in range(header["networks"])]
     _check_shapes(networks[0], len(classifier.classes_), tensors)
     n, width = len(tensors["features"]), len(tensors["scaling.shift"])
     count = header["n_hyperedges"]
@@ -161,9 +163,11 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
     _check(math.isfinite(classifier.temperature_) and classifier.temperature_ > 0, "a wrong temperature")
     classifier.history_, classifier.stopped_ = list(header["history"]), str(header["stopped"])
     classifier.best_epochs_, classifier.n_iter_ = list(map(int, header["best_epochs"])), int(header["epochs"])
+    _check(len(classifier.best_epochs_) == len(networks), "epochs of other networks")
     for name in ("labelled_indices", "held_out_indices"):
         setattr(classifier, f"{name}_", as_indices(tensors[name], name, "it", below=n).numpy())
     classifier.held_out_distributions_ = tensors["held_out_distributions"].double().numpy()
+    _check_training(classifier)
     classifier.embedding_ = tensors["embedding"].double().numpy()
     classifier.density_ = tensors["density"].double().numpy()
     classifier.label_distributions_ = softmax(classifier.embedding_ / classifier.temperature_, axis=1)
@@ -173,10 +177,20 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
     return classifier
 
 
-def _network(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], member: int) -> DAHGNN:
+def _check_training(classifier: DAHGNNClassifier) -> None:
+    """Refuse what is said of the training if it cannot be."""
+    _check(all(isinstance(entry, dict) for entry in classifier.history_), "a history of something else")
+    _check(classifier.stopped_ in REASONS, "an unknown reason to stop")
+    known = np.isin(classifier.held_out_indices_, classifier.labelled_indices_)
+    _check(bool(known.all()), "held-out rows without a label")
+    shares = classifier.held_out_distributions_
+    _check(bool((shares >= 0).all() and np.allclose(shares.sum(1), 1)), "shares that are none")
+
+
+def _network(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], number: int) -> DAHGNN:
     with torch.device("meta"):
         network = DAHGNN(**settings)
-    prefix = f"network.{member}."
+    prefix = f"network.{number}."
     weights = {
         name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)
     }

@@ -126,11 +126,11 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument("-k", type=int, default=10, metavar="N", help="neighbours of a row (%(default)s)")
     own.add_argument("--seed", type=int, default=0, metavar="N", help="of everything (%(default)s)")
     own.add_argument(
-        "--members",
+        "--networks",
         type=_count_or_auto,
         default="auto",
         metavar="N",
-        help="networks that are averaged (5 up to 20,000 rows, then 1)",
+        help="how many are averaged (5 up to 20,000 rows, then 1)",
     )
     own.add_argument(
         "--validation",
@@ -246,7 +246,9 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _count_or_auto(text: str) -> int | str:
-    return text if text == "auto" else int(text)
+    if text == "auto" or (text.isdecimal() and int(text) > 0):
+        return text if text == "auto" else int(text)
+    raise argparse.ArgumentTypeError(f"must be a number from 1 on, or auto. Got '{text}'")
 
 
 def _fit(options: argparse.Namespace) -> None:
@@ -259,7 +261,7 @@ def _fit(options: argparse.Namespace) -> None:
         drop=options.drop,
         k=options.k,
         seed=options.seed,
-        members=options.members,
+        networks=options.networks,
         validation=options.validation or None,
         scale=options.scale,
         device=options.device,
@@ -366,13 +368,13 @@ class _Display:
     @contextmanager
     def stage(
         self, name: str, config: _Schedule | None = None, networks: int = 1
-    ) -> Iterator[Callable[..., None]]:
+    ) -> Iterator[Callable[[int, Epoch], None]]:
         """Show a stage until the block ends; a bar fills as the training of a network nears its end."""
         start = time.perf_counter()
         task = self.progress.add_task(name, total=None, state="")
         shown = ""
 
-        def show(epoch: Epoch, network: int = 0) -> None:
+        def show(network: int, epoch: Epoch) -> None:
             nonlocal shown
             if config is not None:
                 shown = _describe(epoch)

@@ -153,19 +153,19 @@ class Preset:
     ----------
     model, training
         See there.
-    members : int
-        Networks whose logits are averaged; the paper has one.
+    networks : int
+        How many, from different first weights, have their logits averaged; the paper has one.
     scale : {"none", "auto", "columns", "whole"}
         What is done to the features first, see `DAHGNNClassifier`; the paper names nothing.
     """
 
     model: ModelConfig
     training: TrainingConfig
-    members: int = 1
+    networks: int = 1
     scale: str = "none"
 
     def __post_init__(self) -> None:
-        check_count("members", self.members, type(self).__name__)
+        check_count("networks", self.networks, type(self).__name__)
         check_choice("scale", self.scale, SCALES, type(self).__name__)
 
 
@@ -175,7 +175,7 @@ PRESETS: Mapping[str, Preset] = {
     "regularised": Preset(
         model=ModelConfig(hidden=64, delta=0.0, activation=True, dropout=0.4, shortcut=True),
         training=TrainingConfig(learning_rate=0.018, decay=0.5, weight_decay=6.9e-4),
-        members=5,
+        networks=5,
         scale="whole",
     ),
     # The defaults of `DAHGNNClassifier`, for 5 labels a class and more.
@@ -184,7 +184,7 @@ PRESETS: Mapping[str, Preset] = {
         training=TrainingConfig(
             learning_rate=0.01, decay=1.0, weight_decay=2e-3, max_epochs=1000, patience=50
         ),
-        members=5,
+        networks=5,
         scale="auto",
     ),
 }

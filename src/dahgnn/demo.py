@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,7 +43,7 @@ class Observer(Protocol):
 
     def stage(
         self, name: str, config: TrainingConfig | None = None
-    ) -> AbstractContextManager[Callable[[Epoch], None]]:
+    ) -> AbstractContextManager[Callable[[int, Epoch], None]]:
         """Enter a stage; a stage that trains by ``config`` reports its epochs to what this yields."""
 
 
@@ -114,8 +115,8 @@ def _compare(
         )
         suffix = f" {run + 1}/{runs}" if runs > 1 else ""
         for network in NETWORKS:
-            with observer.stage(network.name + suffix, network.training) as callback:
-                line, result = _train(network, digits, hypergraph, split, run, callback)
+            with observer.stage(network.name + suffix, network.training) as show:
+                line, result = _train(network, digits, hypergraph, split, run, partial(show, 0))
             lines.append(line)
             shown = shown or (result, split)
         with observer.stage("LabelSpreading" + suffix):

@@ -45,7 +45,7 @@ from dahgnn.model import DAHGNN
 from dahgnn.plain_loop import Epoch
 from dahgnn.scaling import Scaling, choose_scaling
 from dahgnn.splits import Split
-from dahgnn.training import FitResult, average, fit
+from dahgnn.training import REASONS, FitResult, average, fit
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +61,10 @@ _MOST_NUMBERS = 1 << 30
 _LARGEST = float(np.finfo(np.float32).max) / 4
 # Fewer rows are done before a second thread has woken up, and on a busy machine long before.
 _FEW_ROWS = 2048
-# Up to so many rows "auto" takes several networks.
+# Up to so many rows "auto" takes several networks: some minutes on two cores.
 _ROWS_FOR_SEVERAL = 20_000
 # Held-out rows that a temperature can be found with.
 _FEWEST_FOR_TEMPERATURE = 50
-# Why a training ended, the more serious the later.
-_REASONS = ("patience", "max_epochs", "diverged", "interrupted")
 
 
 class DAHGNNClassifier(
@@ -89,13 +87,13 @@ class DAHGNNClassifier(
     learning_rate, decay, decay_every, weight_decay, max_epochs, patience
         The training, see `TrainingConfig`. It stops when the loss of the held-out rows has not decreased for
         ``patience`` epochs.
-    members : int or "auto"
-        Networks whose logits are averaged, which is more accurate than one and takes so many times as long.
+    networks : int or "auto"
+        How many have their logits averaged, which is more accurate than one and takes so many times as long.
         "auto" is five up to 20,000 rows, and one beyond.
     validation : float, array of int, or None
         Labelled rows that are held out, to choose the epoch: a share of each class, another one for each
-        network, so that five times a fifth is every row once; or which rows. A class with one labelled row
-        keeps it. None holds out nothing, and the training loss decides.
+        network, so that five times a fifth is every row once, but in classes with fewer than five; or which
+        rows. A class with one labelled row keeps it. None holds out nothing, and the training loss decides.
     scale : {"auto", "columns", "whole", "none"}
         Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
         or neither. The first two give rows the same length in the mean. "auto" takes "columns" where a few
@@ -107,8 +105,9 @@ class DAHGNNClassifier(
     class_weight : dict, "balanced" or None
         How much the rows of a class count in the loss, as elsewhere in scikit-learn.
     warm_start : bool
-        Whether `fit` goes on from the weights of the last one, if there are as many columns and the same
-        classes as then.
+        Whether `fit` goes on from the weights of the last one, if there are as many columns and networks,
+        and the same classes and settings, as then. Held-out rows are drawn anew, and the weights may know
+        their labels: what is said of them is too good then.
     random_state : int, RandomState or None
         Of held-out rows, first weights and dropout.
     n_jobs : int or None
@@ -132,7 +131,7 @@ class DAHGNNClassifier(
         How similar a row is to its neighbours in the first attention layer: (3), the mean of heads and
         networks, at most k.
     history_ : list of dict
-        Losses and accuracies of each epoch of each network, whose number is "member".
+        Losses and accuracies of each epoch of each network, whose number is "network".
     best_epochs_ : list of int
         The epoch of each network whose weights are kept.
     n_iter_ : int
@@ -188,7 +187,7 @@ class DAHGNNClassifier(
         weight_decay: float = _TRAINING.weight_decay,
         max_epochs: int = _TRAINING.max_epochs,
         patience: int = _TRAINING.patience,
-        members: int | str = "auto",
+        networks: int | str = "auto",
         validation: float | ArrayLike | None = 0.2,
         scale: str = _PRESET.scale,
         calibrate: bool = True,
@@ -216,7 +215,7 @@ class DAHGNNClassifier(
         self.weight_decay = weight_decay
         self.max_epochs = max_epochs
         self.patience = patience
-        self.members = members
+        self.networks = networks
         self.validation = validation
         self.scale = scale
         self.calibrate = calibrate
@@ -262,15 +261,15 @@ class DAHGNNClassifier(
         rows = self._rows(X, reset=True)
         classes, encoded = encode_labels(y, len(rows))
         counted = self._weights(sample_weight, classes, encoded)
-        members = self.count_members(len(rows))
-        splits = self._splits(encoded, classes, members, generator)
+        count = self.count_networks(len(rows))
+        splits = self._splits(encoded, classes, count, generator)
         scaling = choose_scaling(rows, self.scale)
         features = scaling.apply(rows)
         device = self._device()
         with _threads(self.n_jobs, len(rows)):
             self._log("Find the neighbours of %d rows", len(rows))
             graph, radius, k = self._hypergraph(features, neighbors, hypergraph, device)
-            networks = self._networks(features.shape[1], classes, model, members, generator)
+            networks = self._make_networks(features.shape[1], classes, model, count, generator)
             train = partial(
                 fit,
                 features=features,
@@ -305,28 +304,30 @@ class DAHGNNClassifier(
         they do.
         """
         results: list[FitResult] = []
-        for member, (network, split) in enumerate(zip(networks, splits, strict=True)):
-            seed, listen = int(generator.randint(2**31)), self._listen(member, callback)
+        for number, (network, split) in enumerate(zip(networks, splits, strict=True)):
+            seed, listen = int(generator.randint(2**31)), self._listen(number, callback)
             try:
-                results.append(train(network, split=split, seed=seed, callback=listen))
+                result = train(network, split=split, seed=seed, callback=listen)
             except KeyboardInterrupt:  # before there was anything of this one
                 if not results:
                     raise
-                results[-1] = replace(results[-1], stopped="interrupted")
-            if results[-1].stopped == "interrupted":
-                break
+                result = replace(results[-1], stopped="interrupted")
+            if result.stopped == "interrupted":
+                # One that has hardly begun would spoil those that are done.
+                return [*results[:-1], replace(results[-1], stopped="interrupted")] if results else [result]
+            results.append(result)
         return results
 
     def _describe(self, results: list[FitResult]) -> None:
         """Keep how the training went."""
         self.history_ = [
-            {"member": member, **asdict(epoch)}
-            for member, result in enumerate(results)
+            {"network": number, **asdict(epoch)}
+            for number, result in enumerate(results)
             for epoch in result.history
         ]
         self.best_epochs_ = [result.best_epoch for result in results]
         self.n_iter_ = max(len(result.history) for result in results) - 1
-        self.stopped_ = max((result.stopped for result in results), key=_REASONS.index)
+        self.stopped_ = max((result.stopped for result in results), key=REASONS.index)
 
     def _conclude(self, results: list[FitResult], splits: list[Split], encoded: Tensor) -> None:
         """Keep what follows for the fitted rows."""
@@ -399,7 +400,7 @@ class DAHGNNClassifier(
         check_flag("warm_start", self.warm_start, "DAHGNNClassifier")
         check_count("verbose", self.verbose, "DAHGNNClassifier", low=0)
         check_count("k", self.k, "DAHGNNClassifier")
-        self.count_members(1)
+        self.count_networks(1)
         if self.n_jobs is not None:
             check_count("n_jobs", self.n_jobs, "DAHGNNClassifier", low=-(2**31))
         own = self.get_params(deep=False)
@@ -409,13 +410,13 @@ class DAHGNNClassifier(
         )
         return ModelConfig(**model), TrainingConfig(**training)
 
-    def count_members(self, n: int) -> int:
+    def count_networks(self, n: int) -> int:
         """Return how many networks a fit of n rows has."""
-        if isinstance(self.members, str):
-            check_choice("members", self.members, ("auto",), "DAHGNNClassifier")
-            return _PRESET.members if n <= _ROWS_FOR_SEVERAL else 1
-        check_count("members", self.members, "DAHGNNClassifier")
-        return int(self.members)
+        if isinstance(self.networks, str):
+            check_choice("networks", self.networks, ("auto",), "DAHGNNClassifier")
+            return _PRESET.networks if n <= _ROWS_FOR_SEVERAL else 1
+        check_count("networks", self.networks, "DAHGNNClassifier")
+        return int(self.networks)
 
     def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
         """Return the rows as a dense array of float64 or float32, or say what is wrong."""
@@ -439,20 +440,20 @@ class DAHGNNClassifier(
         return np.ascontiguousarray(rows)
 
     def _splits(
-        self, encoded: Tensor, classes: Array, members: int, generator: np.random.RandomState
+        self, encoded: Tensor, classes: Array, count: int, generator: np.random.RandomState
     ) -> list[Split]:
         """Hold out some labelled rows for each network."""
         owner, known = "DAHGNNClassifier", np.flatnonzero(encoded.numpy() >= 0)
         if self.validation is None:
-            return [Split(train=known, validation=[], test=[])] * members
+            return [Split(train=known, validation=[], test=[])] * count
         if np.ndim(self.validation) > 0:
             held = Split(train=[], validation=self.validation, test=[]).validation.numpy()
             if not np.isin(held, known).all():
                 raise bad_value("validation", owner, "labelled rows", f"row {held[~np.isin(held, known)][0]}")
-            return [self._split(held, known, encoded, classes)] * members
+            return [self._split(held, known, encoded, classes)] * count
         check_number("validation", self.validation, owner, low=0, high=1, open_low=True)
         share = float(self.validation)  # type: ignore[arg-type]
-        parts = hold_out(encoded.numpy(), share, members, generator)
+        parts = hold_out(encoded.numpy(), share, count, generator)
         return [self._split(held, known, encoded, classes) for held in parts]
 
     def _split(self, held: Array, known: Array, encoded: Tensor, classes: Array) -> Split:
@@ -509,19 +510,19 @@ class DAHGNNClassifier(
         graph = Hypergraph.from_neighbors(found)
         return graph, found.distances.amax(1), int(graph.hyperedge_degrees.max()) - 1
 
-    def _networks(
+    def _make_networks(
         self,
         width: int,
         classes: Array,
         config: ModelConfig,
-        members: int,
+        count: int,
         generator: np.random.RandomState,
     ) -> list[DAHGNN]:
         """Make the networks, or take those of the last fit."""
-        seeds = generator.randint(2**31, size=members).tolist()
+        seeds = generator.randint(2**31, size=count).tolist()
         if self.warm_start and hasattr(self, "networks_"):
             wanted = {"in_features": width, "n_classes": len(classes), **asdict(config)}
-            same = len(self.networks_) == members and self.networks_[0].settings == wanted
+            same = len(self.networks_) == count and self.networks_[0].settings == wanted
             if same and np.array_equal(self.classes_, classes):
                 return copy.deepcopy(self.networks_)  # a fit that fails leaves the last one whole
         return [
@@ -574,21 +575,21 @@ class DAHGNNClassifier(
             return 1.0
         return best_temperature(torch.from_numpy(logits), encoded)
 
-    def _listen(self, member: int, callback: Callable[[int, Epoch], None] | None) -> Callable[[Epoch], None]:
+    def _listen(self, number: int, callback: Callable[[int, Epoch], None] | None) -> Callable[[Epoch], None]:
         every = 0 if self.verbose < 1 else 1 if self.verbose > 1 else 100
 
         def hear(epoch: Epoch) -> None:
             if every and epoch.epoch % every == 0:
                 self._log(
                     "Network %d, epoch %d: loss %.4f, held out %.4f, accuracy %.2f %%",
-                    member + 1,
+                    number + 1,
                     epoch.epoch,
                     epoch.train_loss,
                     epoch.validation_loss,
                     100 * epoch.validation_accuracy,
                 )
             if callback is not None:
-                callback(member, epoch)
+                callback(number, epoch)
 
         return hear
 

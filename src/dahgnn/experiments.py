@@ -35,7 +35,7 @@ from dahgnn.scaling import choose_scaling
 from dahgnn.specs import NETWORKS, DatasetSpec, MethodSpec, Settings, Spec
 from dahgnn.splits import Split, sample_per_class, split_per_class
 from dahgnn.summary import read_lines
-from dahgnn.training import FitResult, average, fit, fit_many
+from dahgnn.training import FitResult, average, fit_many
 
 logger = logging.getLogger(__name__)
 
@@ -281,7 +281,7 @@ def run_experiment(
     jobs : int, optional
         Processes; by default all cores. Each has one thread. They are joblib's, so that its
         ``parallel_config`` can choose others, also on other machines. On a GPU networks train in this
-        process, and only the methods that need none in others.
+        process, which then keeps a core, and beside it the methods that need none in others.
     progress : callable
         Gets how many fits are done, how many there are, and what was done last.
 
@@ -328,7 +328,10 @@ def _describe(experiment: Experiment, line: Line) -> str:
 
 
 def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | None) -> Iterator[list[Line]]:
-    """Yield the lines of jobs, some at a time, in any order; those of other processes come last."""
+    """Yield the lines of jobs, some at a time, in any order; those of other processes come last.
+
+    These are classical methods, quick to do again if the networks' training is killed.
+    """
     from joblib import Parallel, cpu_count, delayed
 
     together, alone = group_jobs(experiment, todo, device)
@@ -380,16 +383,18 @@ def _fit_elsewhere(spec: Spec, task: Task, group: list[Job], device: str) -> lis
     return _fit_group(Experiment(spec, {task.name: task}), group, device)
 
 
+@lru_cache(maxsize=4)
+def _hypergraph(task: Task, device: str) -> Hypergraph:
+    """Return the hypergraph, which a process makes once of a task."""
+    return Hypergraph.from_neighbors(torch.from_numpy(np.array(task.neighbours)).to(device))
+
+
 @lru_cache(maxsize=8)
-def _on_device(task: Task, device: str, scale: str = "none") -> tuple[Tensor, Hypergraph]:
-    """Return the features and the hypergraph, which a process makes once of a task."""
-    if scale != "none":
-        rows = np.array(task.features)
-        return choose_scaling(rows, scale).apply(rows).to(device), _on_device(task, device)[1]
-    features, neighbours = (
-        torch.from_numpy(np.array(each)).to(device) for each in (task.features, task.neighbours)
-    )
-    return features, Hypergraph.from_neighbors(neighbours)
+def _features(task: Task, device: str, scale: str) -> Tensor:
+    """Return the features, scaled once for all methods that ask for it."""
+    rows = np.array(task.features)
+    scaled = torch.from_numpy(rows) if scale == "none" else choose_scaling(rows, scale).apply(rows)
+    return scaled.to(device)
 
 
 def _fit_group(experiment: Experiment, group: list[Job], device: str) -> list[Line]:
@@ -412,27 +417,23 @@ def train(
     labels = torch.from_numpy(np.array(task.labels)).long()
     n_classes = int(labels.max()) + 1
     kind, config = NETWORKS[settings.kind], TrainingConfig.from_mapping(settings.training)
-    splits = [split for split in splits for _ in range(settings.members)]
-    seeds = [seed + member * _APART for seed in seeds for member in range(settings.members)]
-    features, hypergraph = _on_device(task, device, settings.scale)
-    width, inputs = features.shape[1], (features, hypergraph, labels)
+    splits = [split for split in splits for _ in range(settings.networks)]
+    seeds = [seed + number * _APART for seed in seeds for number in range(settings.networks)]
+    features = _features(task, device, settings.scale)
+    width, inputs = features.shape[1], (features, _hypergraph(task, device), labels)
     models = [
         kind(width, n_classes, **settings.model, generator=torch.Generator().manual_seed(seed))
         for seed in seeds
     ]
-    if len(models) == 1 or device == "cpu":
-        runs = zip(models, splits, seeds, strict=True)
-        results = [fit(model, *inputs, split, config, seed=seed) for model, split, seed in runs]
-    else:
-        start = time.perf_counter()
-        results = fit_many(models, *inputs, splits, config, seeds=seeds)
-        # Of runs side by side each has its share of the time.
+    start = time.perf_counter()
+    results = fit_many(models, *inputs, splits, config, seeds=seeds)
+    if device != "cpu":  # of runs side by side each has its share of the time
         share = (time.perf_counter() - start) / len(results)
         results = [replace(result, seconds=share) for result in results]
     if any(result.stopped == "interrupted" for result in results):
         raise KeyboardInterrupt
-    starts = range(0, len(results), settings.members)
-    return [average(results[start : start + settings.members]) for start in starts]
+    starts = range(0, len(results), settings.networks)
+    return [average(results[start : start + settings.networks]) for start in starts]
 
 
 def _classify(experiment: Experiment, job: Job) -> Line:

@@ -48,7 +48,7 @@ class Display(Protocol):
 
     def stage(
         self, name: str, config: Any = None, networks: int = 1
-    ) -> AbstractContextManager[Callable[[Epoch, int], None]]:
+    ) -> AbstractContextManager[Callable[[int, Epoch], None]]:
         """Show a stage until the block ends, and epochs of networks that are trained in it."""
 
     def note(self, text: str) -> None:
@@ -69,7 +69,7 @@ class FitOptions:
         Neighbours, and the seed of everything.
     validation : float or None
         Share of the labelled rows of each class that each network holds out.
-    members, scale, device
+    networks, scale, device
         As in `DAHGNNClassifier`.
     map : {"auto", "tsne", "pca"}
         How the page places the rows; "auto" is t-SNE up to 20,000 rows.
@@ -80,7 +80,7 @@ class FitOptions:
     drop: Sequence[str] = ()
     k: int = 10
     seed: int = 0
-    members: int | str = "auto"
+    networks: int | str = "auto"
     validation: float | None = 0.2
     scale: str = "auto"
     device: str = "auto"
@@ -134,16 +134,16 @@ def _fit(features: Array, labels: Array, options: FitOptions, display: Display) 
     """Fit, and show how far it is; after Ctrl-C it is the best so far."""
     classifier = DAHGNNClassifier(
         k=options.k,
-        members=options.members,
+        networks=options.networks,
         validation=options.validation,
         scale=options.scale,
         random_state=options.seed,
         device=options.device,
     )
-    members = classifier.count_members(len(labels))
-    with display.stage(f"Fit {len(labels):,} rows", classifier, members) as show:
+    count = classifier.count_networks(len(labels))
+    with display.stage(f"Fit {len(labels):,} rows", classifier, count) as show:
         try:
-            classifier.fit(features, labels, callback=lambda member, epoch: show(epoch, member))
+            classifier.fit(features, labels, callback=show)
         except KeyboardInterrupt:
             if getattr(classifier, "stopped_", None) != "interrupted":
                 raise  # before there was anything

@@ -349,10 +349,12 @@ function drawReliability(bins) {
 }
 function drawCurves(kind, title) {
   const traces = [['train_', dull], ['validation_', bright]].filter(([name]) => data.curves[name + kind]);
-  draw('curve-' + kind, traces.flatMap(([name, color]) => data.curves[name + kind].map(([epochs, values], i) => ({
-    type: 'scatter', mode: 'lines+markers', x: epochs, y: values, line: {color, width: 1.6},
-    marker: {color, size: epochs.map(epoch => epoch === data.best[i] ? 9 : 0), opacity: 1},
-    hovertemplate: 'epoch %{x}: %{y:.4~g}<extra></extra>'}))),
+  const hovertemplate = 'epoch %{x}: %{y:.4~g}<extra></extra>';
+  draw('curve-' + kind, traces.flatMap(([name, color]) => data.curves[name + kind].flatMap(([x, y], i) => {
+    const best = x.indexOf(data.best[i]);
+    const dot = best < 0 ? [] : [{x: [x[best]], y: [y[best]], mode: 'markers', marker: {color, size: 9}}];
+    return [{x, y, mode: x.length > 1 ? 'lines' : 'markers', marker: {color}, line: {color, width: 1.6}}, ...dot];
+  })).map(trace => ({type: 'scatter', hovertemplate, ...trace})),
   plain(titled('epoch', {rangemode: 'tozero'}), titled(title)));
 }
 if (data.bins.length) drawReliability(data.bins);

@@ -64,7 +64,7 @@ class FitView:
     attention : ndarray of float, (n, k + 1)
         Weight of each member in that hyperedge; each row sums to one.
     history : sequence of mappings
-        For each epoch of each network `member`, the network's number, `epoch`, `train_loss`,
+        For each epoch of each network `network`, its number, `epoch`, `train_loss`,
         `validation_loss`, `train_accuracy` and `validation_accuracy`. What is missing or NaN is not drawn.
     best_epochs : sequence of int
         Of each network, whose weights gave the probabilities.
@@ -282,14 +282,15 @@ def _cut(text: object) -> str:
 
 def _header(view: FitView, links: str) -> str:
     labelled = int((view.given >= 0).sum())
+    held = len(view.held_out)
+    held_out = f" {held:,} of these were held out by some network, to choose its epoch." if held else ""
     cards = "".join(
         f'<div class="fact"><b>{_name(value)}</b><span>{_name(name)}</span></div>'
         for name, value in view.metrics.items()
     )
     return (
         f"<header><h1>{_name(view.title)}</h1>"
-        f"<p>Of {len(view.ids):,} rows, {labelled:,} have a label. {len(view.held_out):,} of these were held "
-        "out by some network, to choose its epoch.</p>"
+        f"<p>Of {len(view.ids):,} rows, {labelled:,} have a label.{held_out}</p>"
         f'<nav aria-label="Sections">{links}</nav><div class="facts">{cards}</div></header>'
     )
 
@@ -408,7 +409,8 @@ def _training(view: FitView) -> str:
     curves = _curves(view)
     if not curves:
         return "<p>There is no training history.</p>"
-    keys = _keys([("training", _GREY), ("held out", colour(0))])
+    held_out = [("held out", colour(0))] if len(view.held_out) else []
+    keys = _keys([("training", _GREY), *held_out])
     kinds = sorted({name.split("_")[1] for name in curves}, reverse=True)
     cards = "".join(f'<div class="card"><div class="chart" id="curve-{kind}"></div></div>' for kind in kinds)
     return f'<p>{_best(view.best_epochs)}</p>{keys}<div class="cards">{cards}</div>'
@@ -426,16 +428,17 @@ def _best(epochs: Sequence[int]) -> str:
 def _curves(view: FitView) -> dict[str, list[tuple[list[int], list[float]]]]:
     """Return epochs and values of each network's curve, by name if it has any, the accuracies in percent."""
     found = {}
-    for name in ("train_loss", "validation_loss", "train_accuracy", "validation_accuracy"):
+    parts = ("train", "validation") if len(view.held_out) else ("train",)  # the latter is the former then
+    for name in (f"{part}_{kind}" for kind in ("loss", "accuracy") for part in parts):
         factor = 100 if name.endswith("accuracy") else 1
         curves: dict[int, tuple[list[int], list[float]]] = {}
         for entry in view.history:
             if math.isfinite(value := float(entry.get(name, math.nan))):
-                epochs, values = curves.setdefault(int(entry["member"]), ([], []))
+                epochs, values = curves.setdefault(int(entry["network"]), ([], []))
                 epochs.append(int(entry["epoch"]))
                 values.append(float(f"{factor * value:.5g}"))
         if curves:
-            found[name] = [curves.get(member, ([], [])) for member in range(max(curves) + 1)]
+            found[name] = [curves.get(number, ([], [])) for number in range(max(curves) + 1)]
     return found
 
 

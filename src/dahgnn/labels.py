@@ -71,14 +71,17 @@ def encode_labels(y: ArrayLike | None, n: int) -> tuple[Array, Tensor]:
 
 
 def hold_out(encoded: Array, share: float, times: int, generator: np.random.RandomState) -> list[Array]:
-    """Draw a share of each class several times, and at least one row where a class has two.
+    """Draw a share of each class several times, at least one row and never all; none of a class of one.
 
-    No row is drawn twice before all of its class have been: five times a fifth is every row once.
+    No row is drawn twice before all of its class have been: five times a fifth is every row once, if there
+    are five at least.
     """
     held: list[list[Array]] = [[] for _ in range(times)]
     for label in range(int(encoded.max()) + 1):
         rows = generator.permutation(np.flatnonzero(encoded == label))
-        count = min(max(1, round(share * len(rows))), len(rows) - 1)
+        first = 0
         for time, chosen in enumerate(held):
-            chosen.append(rows[(time * count + np.arange(count)) % len(rows)])
+            last = max(first + 1, round((time + 1) * share * len(rows)))
+            chosen.append(rows[np.arange(first, min(last, first + len(rows) - 1)) % len(rows)])
+            first = last
     return [np.sort(np.concatenate(chosen)) for chosen in held]

@@ -95,16 +95,17 @@ class Settings:
         A network or a classical method.
     model, training : mapping
         Of a network.
-    members : int
-        Networks that are trained for a run, from different weights; their logits are averaged.
+    networks : int
+        How many are trained for a run, from different weights; their logits are averaged.
     scale : str
-        What is done to the features of a network first, see `Preset`.
+        What is done to the features of a network first, see `Preset`; neighbours are those of the features
+        as they are.
     """
 
     kind: str
     model: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
-    members: int = 1
+    networks: int = 1
     scale: str = "none"
 
     @property
@@ -336,7 +337,7 @@ def _dataset(name: str, entry: object) -> DatasetSpec:
 
 
 _TWO_NUMBERS = [[float, float], [float, int], [int, float], [int, int]]
-_SETTINGS = {"preset", "model", "training", "members", "scale"}
+_SETTINGS = {"preset", "model", "training", "networks", "scale"}
 
 
 def _method(name: str, entry: Any, datasets: Sequence[DatasetSpec]) -> MethodSpec:
@@ -377,8 +378,8 @@ def _settings(entry: _Table, other: _Table, owner: str) -> Settings:
             if not isinstance(given.get(part, {}), Mapping):
                 raise bad_type(part, owner, "a table", repr(given[part]))
             whole[part] |= given.get(part, {})
-        whole |= {name: given[name] for name in ("members", "scale") if name in given}
-    check_count("members", whole["members"], owner)
+        whole |= {name: given[name] for name in ("networks", "scale") if name in given}
+    check_count("networks", whole["networks"], owner)
     check_choice("scale", whole["scale"], SCALES, owner)
     _check_keys(whole["model"], _parameters(kind), f"'model' of {owner[0].lower()}{owner[1:]}")
     # Made once to try them; the line then has every setting, also those that nobody named.
@@ -392,7 +393,7 @@ def _settings(entry: _Table, other: _Table, owner: str) -> Settings:
 def _preset(name: str | None, kind: str, owner: str) -> dict[str, Any]:
     """Return the settings of a preset; without one nothing is set."""
     if name is None:
-        return {"model": {}, "training": {}, "members": 1, "scale": "none"}
+        return {"model": {}, "training": {}, "networks": 1, "scale": "none"}
     check_choice("preset", name, tuple(PRESETS), owner)
     if kind != "DAHGNN":
         raise ValueError(f"{owner} cannot have a preset: presets are of DAHGNN.")

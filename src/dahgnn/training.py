@@ -23,6 +23,8 @@ from dahgnn.splits import Split, check_split
 
 logger = logging.getLogger(__name__)
 
+# Why a training ended, the more serious the later.
+REASONS = ("patience", "max_epochs", "diverged", "interrupted")
 # Nodes times runs that train side by side on a GPU: some four gigabytes. Others wait for their turn.
 _ROWS_AT_ONCE = 1 << 20
 
@@ -76,7 +78,8 @@ def accuracy(predictions: Tensor, labels: object, nodes: object) -> float:
 def average(results: Sequence[FitResult]) -> FitResult:
     """Return the mean of several networks for the same nodes, whose predictions are those of the mean logits.
 
-    The history is that of the first, the seconds are those of all.
+    The history is that of the first, the seconds are the sum, and of the reasons to stop it is the last that
+    occurs in `REASONS`.
     """
     if len(results) == 1:
         return results[0]
@@ -88,6 +91,7 @@ def average(results: Sequence[FitResult]) -> FitResult:
         predictions=embedding.argmax(1),
         probabilities=embedding.softmax(1),
         embedding=embedding,
+        stopped=max((result.stopped for result in results), key=REASONS.index),
         seconds=sum(result.seconds for result in results),
     )
 
