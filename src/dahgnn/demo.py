@@ -63,8 +63,9 @@ NETWORKS = (
     Network(
         "DA-HGNN without density", lambda d, c, g: DAHGNN.from_config(d, c, _WITHOUT, g), _PAPER.training
     ),
-    # Dropout and weight decay are those of HGNN's own paper; the schedule is the same for all.
-    Network("HGNN", lambda d, c, g: HGNN(d, c, generator=g), TrainingConfig(weight_decay=5e-4)),
+    # Dropout and weight decay are those of HGNN's own paper, the units half as many, which saves time; the
+    # schedule is the same for all.
+    Network("HGNN", lambda d, c, g: HGNN(d, c, hidden=64, generator=g), TrainingConfig(weight_decay=5e-4)),
 )
 
 
