@@ -115,6 +115,16 @@ def test_a_cuda_device_gives_what_the_cpu_gives():
     np.testing.assert_array_equal(copy.predict(unseen), on_cuda.predict(unseen))
 
 
+@pytest.mark.parametrize("n", [6, 12, 20])
+def test_a_few_rows_have_fewer_neighbours(n):
+    generator = np.random.default_rng(0)
+    labels = np.arange(n) % 2
+    features = 20.0 * labels[:, None] + generator.normal(size=(n, 3))
+    classifier = DAHGNNClassifier(**QUICK).fit(features, labels)
+    assert classifier.k_ == max(1, n // 4)
+    assert classifier.score(features, labels) == 1
+
+
 def test_equal_rows_get_equal_labels(iris):
     features, labels = iris
     twice = np.concatenate([features, features[:75]])

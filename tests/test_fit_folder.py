@@ -270,3 +270,27 @@ def test_names_steer_neither_terminal_nor_lines(tmp_path, capsys):
     assert "\x1b]0;" not in said
     assert "\r7" not in said
     assert len(read(tmp_path / "out" / "predictions.csv")) == 12
+
+
+def test_who_is_interrupted_at_the_map_has_the_rest(tmp_path, monkeypatch):
+    def press(view):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dahgnn.fit_folder.fit_page", press)
+    write(tmp_path / "animals.csv")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.html").write_text("of another fit")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name", "--networks", "1"]
+    assert main([*command, "--out", str(tmp_path / "out"), "--map", "pca"]) == 130
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"model.safetensors", "predictions.csv", "metrics.json"}
+    assert main(["suggest", str(tmp_path / "out"), "-n", "2"]) == 0
+
+
+def test_without_held_out_rows_no_accuracy_is_known(tmp_path, capsys):
+    write(tmp_path / "animals.csv")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name", "--networks", "2"]
+    assert main([*command, "--out", str(tmp_path / "out"), "--map", "pca", "--validation", "0"]) == 0
+    assert "Nothing was held out" in capsys.readouterr().out
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert (metrics["held_out"], metrics["held_out_accuracy"], metrics["networks"]) == (0, None, 2)

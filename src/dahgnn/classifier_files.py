@@ -138,8 +138,12 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
     classifier.check_parameters()
     classifier.classes_ = np.array(header["classes"], dtype=_KINDS[header["class_kind"]])
     there = {name.split(".")[1] for name in tensors if name.startswith("network.")}
-    _check(there == set(map(str, range(header["networks"]))), "another number of networks than it says")
-    networks = [_network(header["network"], tensors, number) for number in range(header["networks"])]
+    numbers = range(len(there))
+    _check(
+        header["networks"] == len(there) > 0 and there == set(map(str, numbers)),
+        "another number of networks than it says",
+    )
+    networks = [_network(header["network"], tensors, number) for number in numbers]
     _check_shapes(networks[0], len(classifier.classes_), tensors)
     n, width = len(tensors["features"]), len(tensors["scaling.shift"])
     count = header["n_hyperedges"]

@@ -130,14 +130,14 @@ def _parser() -> argparse.ArgumentParser:
         type=_count_or_auto,
         default="auto",
         metavar="N",
-        help="how many are averaged (5 up to 20,000 rows, then 1)",
+        help="how many are averaged (auto: 5 up to 20,000 rows, then 1)",
     )
     own.add_argument(
         "--validation",
         type=float,
         default=0.2,
         metavar="SHARE",
-        help="of labelled rows, held out by each network (%(default)s)",
+        help="of labelled rows, held out by each network; 0 is none (%(default)s)",
     )
     own.add_argument("--scale", choices=SCALES, default="auto", help="of the columns (%(default)s)")
     own.add_argument(
@@ -272,11 +272,16 @@ def _fit(options: argparse.Namespace) -> None:
     if metrics["held_out"]:
         percent = 100 * metrics["held_out_accuracy"]
         print(f"\n{percent:.1f} % of {metrics['held_out']} labelled rows that were held out are right.")
+        print("They also chose the epochs: with few labels, expect somewhat less.")
+    else:
+        print("\nNothing was held out, so that no accuracy is known.")
     print(f"Written to {folder}: {', '.join((PREDICTIONS, METRICS, MODEL, PAGE))}")
     if metrics["stopped"] == "diverged":
         print("The training diverged; this is of its best epoch before. Other scales may help, see --scale.")
     if metrics["stopped"] == "interrupted":
-        print("This is of the best epoch so far.")
+        count = metrics["networks"]
+        trained = "one network" if count == 1 else f"the {count} networks that were done"
+        print(f"The training was interrupted; this is of {trained}.")
         raise KeyboardInterrupt
 
 
@@ -389,7 +394,8 @@ class _Display:
 
         yield show
         seconds = time.perf_counter() - start
-        self.progress.update(task, total=1, completed=1, state=f"{shown}{seconds:.1f} s")
+        done = shown if networks == 1 else f"{networks} networks  "
+        self.progress.update(task, total=1, completed=1, state=f"{done}{seconds:.1f} s")
 
     @contextmanager
     def count(self, name: str) -> Iterator[Callable[[int, int, str], None]]:

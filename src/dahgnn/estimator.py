@@ -29,7 +29,6 @@ from dahgnn.checks import (
     as_tensor,
     bad_type,
     bad_value,
-    check_choice,
     check_count,
     check_device,
     check_flag,
@@ -81,7 +80,7 @@ class DAHGNNClassifier(
     Parameters
     ----------
     k : int
-        Neighbours of a row; where there are fewer other rows, all of them.
+        Neighbours of a row, at most a quarter of the rows: a hyperedge of all of them would tell nothing.
     hidden, heads, units, delta, density, neighbourhood, final_activation, activation, dropout, shortcut
         The network, see `ModelConfig`. The defaults are the preset "few-labels".
     learning_rate, decay, decay_every, weight_decay, max_epochs, patience
@@ -413,7 +412,9 @@ class DAHGNNClassifier(
     def count_networks(self, n: int) -> int:
         """Return how many networks a fit of n rows has."""
         if isinstance(self.networks, str):
-            check_choice("networks", self.networks, ("auto",), "DAHGNNClassifier")
+            if self.networks != "auto":
+                expected = "a number of networks, or 'auto'"
+                raise bad_value("networks", "DAHGNNClassifier", expected, repr(self.networks))
             return _PRESET.networks if n <= _ROWS_FOR_SEVERAL else 1
         check_count("networks", self.networks, "DAHGNNClassifier")
         return int(self.networks)
@@ -498,7 +499,7 @@ class DAHGNNClassifier(
         device: torch.device,
     ) -> tuple[Hypergraph, Tensor | None, int]:
         """Return the hypergraph, how far its members reach, and the neighbours that a new row gets."""
-        k = min(int(self.k), len(features) - 1)
+        k = min(int(self.k), max(1, len(features) // 4))
         if hypergraph is not None:
             _check_hypergraph(hypergraph, neighbors, len(features))
             return hypergraph, None, k

@@ -119,14 +119,17 @@ def fit_table(path: Path, folder: Path, options: FitOptions, display: Display) -
     start = time.perf_counter()
     classifier = _fit(table.features, labels, options, display)
     metrics = _metrics(classifier, labels, time.perf_counter() - start)
-    with display.stage("Draw the map"):
-        page = fit_page(_view(path.name, table, classifier, metrics, options.map))
     with display.stage("Write"):
-        _write_text(folder / PAGE, page)
         _write_text(folder / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")
         values = classifier.label_distributions_, classifier.density_
         _write_text(folder / PREDICTIONS, _predictions(table.ids, classifier, *values, given=table.labels))
         save_classifier(classifier, folder / MODEL, _about(path, table, options))
+        (folder / PAGE).unlink(missing_ok=True)  # of another fit
+    # Last, as it takes long: who is interrupted here has all the rest.
+    hurried = classifier.stopped_ == "interrupted" and options.map == "auto"
+    with display.stage("Draw the map"):
+        view = _view(path.name, table, classifier, metrics, "pca" if hurried else options.map)
+        _write_text(folder / PAGE, fit_page(view))
     return metrics
 
 
