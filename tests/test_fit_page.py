@@ -93,7 +93,6 @@ def test_the_arrays_are_the_view():
     assert np.allclose(unpacked(data, "y"), view.position[:, 1])
     assert np.allclose(unpacked(data, "density"), view.density)
     assert np.array_equal(unpacked(data, "given"), view.given)
-    assert np.array_equal(unpacked(data, "given"), view.given)
     assert np.array_equal(unpacked(data, "members"), view.members.ravel())
     assert np.allclose(unpacked(data, "weights") / 65535, view.attention.ravel(), atol=1e-5)
     assert data["ids"] == view.ids

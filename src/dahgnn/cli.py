@@ -246,8 +246,10 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _count_or_auto(text: str) -> int | str:
-    if text == "auto" or (text.isdecimal() and int(text) > 0):
-        return text if text == "auto" else int(text)
+    if text == "auto":
+        return text
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
     raise argparse.ArgumentTypeError(f"must be a number from 1 on, or auto. Got '{text}'")
 
 

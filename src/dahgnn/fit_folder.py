@@ -1,8 +1,8 @@
 """A fit on a table in a file, and all that comes of it in one folder.
 
-The folder holds ``model.safetensors``, ``predictions.csv``, ``metrics.json`` and ``report.html``. All of them
-are written when everything is ready, each replaced whole, the model last: a fit that fails or is killed
-before leaves those of the last one.
+The folder holds ``model.safetensors``, ``predictions.csv``, ``metrics.json`` and ``report.html``. They are
+written when the fit is done, each replaced whole: one that fails or is killed before leaves those of the last
+one. The page comes last, as its map takes long; an older page does not stay beside a new model.
 """
 
 from __future__ import annotations
