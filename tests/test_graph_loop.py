@@ -1,5 +1,6 @@
 """Training by replays of a captured epoch, against the plain loop on the same device."""
 
+import copy
 import gc
 import signal
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from dahgnn import DAHGNN, HGNN, TrainingConfig, fit
+from dahgnn import DAHGNN, HGNN, TrainingConfig, fit, ops
 from dahgnn.baselines import GAT, GCN
 from dahgnn.graph_loop import GraphLoop
 
@@ -56,6 +57,38 @@ def test_a_captured_fit_is_the_plain_one(task, kind, settings, config):
     assert len(captured.history) == len(plain.history)
     torch.testing.assert_close(captured.embedding, plain.embedding, rtol=1e-9, atol=1e-9)
     assert torch.equal(captured.embedding, again.embedding)
+
+
+@needs_cuda
+@pytest.mark.parametrize(
+    "switch",
+    [
+        {"density_gradient": True},
+        {"density_gradient": True, "neighbourhood": "shared"},
+        {"neighbourhood": "shared"},
+        {"convolution": "printed"},
+        {"final_activation": False},
+        {"density": False},
+    ],
+    ids=str,
+)
+def test_a_captured_fit_is_the_plain_one_with_each_switch(task, switch):
+    config = TrainingConfig(max_epochs=15, learning_rate=0.01)
+    plain, captured = (
+        fit(small_model(**switch).double(), *task, config, device="cuda", capture=capture)
+        for capture in (False, True)
+    )
+    assert captured.best_epoch == plain.best_epoch
+    torch.testing.assert_close(captured.embedding, plain.embedding, rtol=1e-8, atol=1e-8)
+
+
+@needs_cuda
+def test_blocks_of_pairs_are_captured(task, monkeypatch):
+    config, model = TrainingConfig(max_epochs=15, learning_rate=0.01), small_model(density_gradient=True)
+    whole = fit(copy.deepcopy(model).double(), *task, config, device="cuda")
+    monkeypatch.setattr(ops, "_BLOCK", 2**12)  # a hundred pairs each
+    in_blocks = fit(copy.deepcopy(model).double(), *task, config, device="cuda")
+    torch.testing.assert_close(in_blocks.embedding, whole.embedding, rtol=1e-8, atol=1e-8)
 
 
 @needs_cuda

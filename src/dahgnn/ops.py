@@ -314,7 +314,8 @@ def scale_between(values: Tensor, peak: Tensor, tolerance: float, among: Tensor 
     -------
     Tensor, (s, heads)
     """
-    low, high = (values if among is None else among).aminmax(dim=0)
+    range_of = values if among is None else among
+    low, high = range_of.amin(0), range_of.amax(0)  # aminmax has no derivative in PyTorch 2.11
     span = high - low
     values = values if among is None else values.clamp(low, high)
     equal = span <= tolerance * high.abs().clamp_min(1)
@@ -474,10 +475,8 @@ class _SimilaritySum(Function):
 def _sum_similar(directions: Tensor, values: Tensor, delta: float, segments: Segments) -> Tensor:
     """Sum, for each node, the values of those neighbours whose direction is similar: (n, heads, units)."""
     sums = []
-    for start, stop in _blocks(segments, most=_BLOCK // directions[0].numel()):
+    for start, stop, pairs in _blocks(segments, most=_BLOCK // directions[0].numel()):
         offsets = segments.offsets[start : stop + 1]
-        # The whole is one block unless it is large; only then is the host asked where a block ends.
-        pairs = slice(None) if stop - start == len(segments) else slice(int(offsets[0]), int(offsets[-1]))
         block = Segments(offsets - offsets[0], segments.indices[pairs])
         here = directions[start:stop].index_select(0, block.owners())
         there = directions.index_select(0, block.indices)
@@ -488,17 +487,17 @@ def _sum_similar(directions: Tensor, values: Tensor, delta: float, segments: Seg
     return torch.cat(sums)
 
 
-def _blocks(segments: Segments, most: int) -> Iterator[tuple[int, int]]:
+def _blocks(segments: Segments, most: int) -> Iterator[tuple[int, int, slice]]:
     """Cut the segments into runs of at most ``most`` incidences, or of a single longer segment."""
     if len(segments.indices) <= most:
-        yield 0, len(segments)
+        yield 0, len(segments), slice(None)
         return
-    offsets = segments.offsets.cpu()
+    offsets = segments.host_offsets
     start = 0
     while start < len(segments):
         stop = int(torch.searchsorted(offsets, int(offsets[start]) + most, right=True)) - 1
         stop = max(stop, start + 1)
-        yield start, stop
+        yield start, stop, slice(int(offsets[start]), int(offsets[stop]))
         start = stop
 
 

@@ -33,6 +33,11 @@ class Segments:
         """How many members the longest segment has; asked for the first time, it waits for the device."""
         return int(self.offsets.diff().amax()) if len(self) else 0
 
+    @cached_property
+    def host_offsets(self) -> Tensor:
+        """The offsets on the host; asked for the first time, it waits for the device."""
+        return self.offsets.cpu()
+
     def owners(self) -> Tensor:
         """Return the segment of each incidence, shape (t,)."""
         segments = torch.arange(len(self), device=self.offsets.device)
