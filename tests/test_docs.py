@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from dahgnn.report import markdown_table
+from dahgnn.summary import read_lines, read_spec, summarise
+from dahgnn.tables import markdown
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -30,6 +32,27 @@ def test_the_table_of_the_readme_is_that_of_its_run_lines():
     record = ROOT / re.search(r"\]\((records/.*_demo/runs\.jsonl)\)", readme)[1]
     lines = [json.loads(line) for line in record.read_text().splitlines()]
     assert markdown_table(lines) in readme
+
+
+def test_the_first_table_of_the_readme_is_that_of_its_record():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    record = ROOT / re.search(r"\]\((records/.*_table2)/report\.md\)", readme)[1]
+    summary = summarise(read_lines(record / "runs.jsonl"), read_spec(record / "spec.json"))
+    columns = [(dataset, labels) for dataset in ("mnist", "cifar10", "svhn") for labels in (500, 4000)]
+    expected = {
+        method.title: [
+            f"{(cell := summary.cells[dataset, method.name, labels]).mean:.2f} ± {cell.deviation:.2f}"
+            for dataset, labels in columns
+        ]
+        for method in summary.methods
+    }
+    printed = [summary.printed[dataset, "da-hgnn", labels] for dataset, labels in columns]
+    expected["DA-HGNN, printed"] = [f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in printed]
+    table = readme[readme.index("| Test accuracy") :].split("\n\n")[0].replace("*", "")
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()[2:]]
+    assert len(rows) == 10
+    assert {title: cells for title, *cells in rows}.items() <= expected.items()
+    assert (record / "report.md").read_text(encoding="utf-8") == markdown(summary)
 
 
 def test_the_code_of_the_readme_runs():

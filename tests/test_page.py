@@ -120,6 +120,20 @@ def test_charts_hold_means_bands_and_printed_numbers(tmp_path, lines):
     assert times["data"][0]["x"] == [2, 2]
 
 
+def test_a_method_aside_begins_hidden(tmp_path, lines):
+    methods = [
+        {"name": "ours", "title": "Ours", "ours": True},
+        {"name": "other", "title": "Other", "aside": True},
+    ]
+    text = write_html(make_folder(tmp_path, lines, make_spec(methods=methods))).read_text(encoding="utf-8")
+    traces = Reader(text).data()["figures"]["labels-0"]["data"]
+    assert {trace["legendgroup"]: trace.get("visible", True) for trace in traces} == {
+        "ours-0": True, "paper-0": True, "ours-1": False
+    }  # fmt: skip
+    pressed = {a["data-group"]: a["aria-pressed"] for _, a in Reader(text).elements if "data-group" in a}
+    assert (pressed["ours-0"], pressed["ours-1"]) == ("true", "false")
+
+
 def test_curves_are_medians_over_the_runs_that_still_train(tmp_path, lines):
     data = Reader(write_html(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")).data()
     assert list(data["curves"]) == ["0/0/20"]

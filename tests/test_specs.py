@@ -121,6 +121,7 @@ def method(**entries):
         ({"title": " "}, "'title' parameter of a spec must be a text"),
         (method(title=5), "'title'"),
         (method(ours="no"), "'ours'"),
+        (method(aside=1), "'aside'"),
         (method(model=[1]), "'model' parameter of The method 'hgnn' must be a table"),
         ({"runs": 10**20}, "'runs' parameter of a spec must be at most"),
         ({"comparisons": 5}, "'comparisons' parameter of a spec must be a list"),

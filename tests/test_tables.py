@@ -100,7 +100,25 @@ def test_agreement_counts_what_is_printed_run_or_not(lines):
     )
     assert (ours.method, ours.against, ours.within, ours.above) == ("ours", "ours", 1, 1)
     assert summary.absent == ("SVHN",)
-    assert agreement_table(summary).rows[0] == ("New", "Ours", "0 of 3 cells", "1 of 3 cells", "2")
+    assert agreement_table(summary).rows[0] == (
+        "New", "Ours", "0 of 3 cells", "1 of 3 cells", "1 of 3 cells", "2"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("accuracy", "ahead"), [(0.5, 1), (0.99, 0), (None, None)])
+def test_agreement_counts_where_a_method_is_ahead_of_every_baseline(lines, accuracy, ahead):
+    ours = [line for line in lines if line["method"] == "ours"]
+    weak = [make_line("other", run, 0.1 + 0.1 * run) for run in range(3)]
+    spec = make_spec(
+        methods=[
+            {"name": "ours", "title": "Ours", "ours": True},
+            {"name": "other", "title": "Other"},
+            {"name": "third", "title": "Third"},
+        ],
+        comparisons=[],
+    )
+    rivals = [] if accuracy is None else [*weak, make_line("third", 0, accuracy)]
+    assert summarise(ours + rivals, spec).agreements[0].ahead == ahead
 
 
 def test_without_printed_numbers_there_is_nothing_to_agree_with(lines):
@@ -156,7 +174,7 @@ def test_markdown_escapes_names_and_keeps_its_columns(lines):
     assert f"| {escaped} | **91.00 ± 1.00** |" in text
     tables = [row for row in text.splitlines() if row.startswith("|")]
     widths = {row.replace(r"\|", "").count("|") for row in tables}
-    assert widths == {3, 6, 10}  # accuracy and times, agreement, comparisons with a remark
+    assert widths == {3, 7, 10}  # accuracy and times, agreement, comparisons with a remark
 
 
 def test_a_note_of_several_tables_stands_below_the_last(lines):

@@ -52,11 +52,11 @@ def chart_text(text: str) -> str:
     return escape(text, quote=False)
 
 
-def chip(group: str, text: str, mark: str, *, dashed: bool = False) -> str:
+def chip(group: str, text: str, mark: str, *, dashed: bool = False, pressed: bool = True) -> str:
     """Return a button of a legend that shows and hides the traces of a group."""
-    kind = "dashed" if dashed else "solid"
+    kind, state = "dashed" if dashed else "solid", "true" if pressed else "false"
     return (
-        f'<button type="button" class="chip" data-group="{escape(group)}" aria-pressed="true">'
+        f'<button type="button" class="chip" data-group="{escape(group)}" aria-pressed="{state}">'
         f'<i class="{kind}" style="--c:{escape(mark)}"></i>{escape(text)}</button>'
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 from dahgnn.document import chart_text, chip, colour, document
 from dahgnn.files import replacing
 from dahgnn.line_files import Line
-from dahgnn.summary import Agreement, Cell, Comparison, Summary, read_lines, read_spec, summarise
+from dahgnn.summary import Agreement, Cell, Comparison, Method, Summary, read_lines, read_spec, summarise
 from dahgnn.tables import (
     Table,
     accuracy_tables,
@@ -219,7 +219,8 @@ def _kind(table: Table, column: int, text: str) -> str:
 
 def _against_labels(summary: Summary) -> str:
     rows = [
-        chip(f"ours-{place}", method.title, colour(place)) for place, method in enumerate(summary.methods)
+        chip(f"ours-{place}", method.title, colour(place), pressed=not method.aside)
+        for place, method in enumerate(summary.methods)
     ]
     printed = {method for _, method, _ in summary.printed}
     paper = [
@@ -231,9 +232,8 @@ def _against_labels(summary: Summary) -> str:
     if paper:
         legend += f'<div class="chips"><span>Paper</span>{"".join(paper)}</div>'
     return (
-        "<p>Mean over runs with a band of one standard deviation; the paper's numbers are dashed.</p>"
-        + legend
-        + _charts(summary, "labels")
+        "<p>Mean over runs with a band of one standard deviation; the paper's numbers are dashed. A "
+        "button shows or hides its line.</p>" + legend + _charts(summary, "labels")
     )
 
 
@@ -342,7 +342,7 @@ def _labels_figure(summary: Summary, dataset: str) -> Figure:
             summary.cells[key] for count in columns if (key := (dataset, method.name, count)) in summary.cells
         ]
         if cells:
-            traces += _measured_traces(cells, method.title, place, wide=method.ours)
+            traces += _measured_traces(cells, method, place)
         printed = [
             (count, *summary.printed[key])
             for count in columns
@@ -359,11 +359,16 @@ def _labels_figure(summary: Summary, dataset: str) -> Figure:
     )
 
 
-def _measured_traces(cells: Sequence[Cell], title: str, place: int, *, wide: bool) -> list[dict[str, Any]]:
+def _measured_traces(cells: Sequence[Cell], method: Method, place: int) -> list[dict[str, Any]]:
     """Return the band and the line of a method; one button hides both."""
     x = [cell.labels for cell in cells]
     low, high = ([cell.mean + sign * (cell.deviation or 0) for cell in cells] for sign in (-1, 1))
-    shared = {"type": "scatter", "legendgroup": f"ours-{place}", "name": chart_text(title)}
+    shared = {
+        "type": "scatter",
+        "legendgroup": f"ours-{place}",
+        "name": chart_text(method.title),
+        "visible": not method.aside,
+    }
     return [
         {
             **shared,
@@ -381,7 +386,7 @@ def _measured_traces(cells: Sequence[Cell], title: str, place: int, *, wide: boo
             "y": [cell.mean for cell in cells],
             "customdata": [[cell.deviation or 0, cell.n] for cell in cells],
             "mode": "lines+markers",
-            "line": {"color": colour(place), "width": 3 if wide else 1.8},
+            "line": {"color": colour(place), "width": 3 if method.ours else 1.8},
             "marker": {"size": 6},
             "hovertemplate": "%{x:,} labels: %{y:.2f} ± %{customdata[0]:.2f} (%{customdata[1]} runs)",
         },

@@ -126,6 +126,8 @@ class MethodSpec:
         A network or a classical method.
     ours : bool
         Whether it is this package's own.
+    aside : bool
+        Whether charts begin without it; its button brings it in.
     settings : mapping of str to Settings
         On each dataset.
     """
@@ -134,6 +136,7 @@ class MethodSpec:
     title: str
     kind: str
     ours: bool
+    aside: bool
     settings: Mapping[str, Settings]
 
 
@@ -342,10 +345,11 @@ _SETTINGS = {"preset", "model", "training", "networks", "scale"}
 
 def _method(name: str, entry: Any, datasets: Sequence[DatasetSpec]) -> MethodSpec:
     owner = f"The method '{name}'"
-    _check_keys(entry, _SETTINGS | {"kind", "title", "ours", "on"}, owner, required=("kind",))
+    _check_keys(entry, _SETTINGS | {"kind", "title", "ours", "aside", "on"}, owner, required=("kind",))
     _check_name(name, owner)
     _check_title(entry.get("title", name), owner)
-    check_flag("ours", entry.get("ours", False), owner)
+    for flag in ("ours", "aside"):
+        check_flag(flag, entry.get(flag, False), owner)
     special = entry.get("on", {})
     _check_keys(special, {each.name for each in datasets}, f"{owner}, under 'on',")
     settings = {}
@@ -358,6 +362,7 @@ def _method(name: str, entry: Any, datasets: Sequence[DatasetSpec]) -> MethodSpe
         title=entry.get("title", name),
         kind=entry["kind"],
         ours=entry.get("ours", False),
+        aside=entry.get("aside", False),
         settings=settings,
     )
 

@@ -30,6 +30,7 @@ class Method:
     name: str
     title: str
     ours: bool
+    aside: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +99,16 @@ class Agreement:
 
     ``against`` is the method whose printed row is compared with: its own, or the fullest and then most
     accurate that is printed for a method of ours. ``within`` counts cells within two joint standard
-    deviations, ``above`` those whose mean is higher than the printed one, ``measured`` those with run
-    lines, ``cells`` all that are printed.
+    deviations, ``above`` those whose mean is higher than the printed one, ``ahead`` those where it is higher
+    than that of every baseline with run lines (None if there is no such baseline), ``measured`` those with
+    run lines, ``cells`` all that are printed.
     """
 
     method: str
     against: str
     within: int
     above: int
+    ahead: int | None
     measured: int
     cells: int
 
@@ -360,7 +363,10 @@ def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
 
 def _method(entry: Mapping[str, Any]) -> Method:
     return Method(
-        name=entry["name"], title=entry.get("title", entry["name"]), ours=bool(entry.get("ours", False))
+        name=entry["name"],
+        title=entry.get("title", entry["name"]),
+        ours=bool(entry.get("ours", False)),
+        aside=bool(entry.get("aside", False)),
     )
 
 
@@ -467,7 +473,11 @@ def _agreements(
         return ()
     # The hardest to meet: the row with the most cells, and among equals the most accurate.
     reference = max(candidates, key=lambda name: (len(rows[name]), statistics.fmean(rows[name])))
-    return tuple(_agreement(name, name if name in rows else reference, cells, printed) for name in ours)
+    best: dict[tuple[str, int], float] = {}
+    for (dataset, method, labels), cell in cells.items():
+        if method not in ours:
+            best[dataset, labels] = max(cell.mean, best.get((dataset, labels), -math.inf))
+    return tuple(_agreement(name, name if name in rows else reference, cells, printed, best) for name in ours)
 
 
 def _agreement(
@@ -475,6 +485,7 @@ def _agreement(
     against: str,
     cells: Mapping[tuple[str, str, int], Cell],
     printed: Mapping[tuple[str, str, int], tuple[float, float]],
+    best: Mapping[tuple[str, int], float],
 ) -> Agreement:
     mine = {(place[0], place[2]): values for place, values in printed.items() if place[1] == against}
     pairs = [
@@ -487,6 +498,9 @@ def _agreement(
         against=against,
         within=sum(agrees(cell, values) is True for cell, values in pairs),
         above=sum(cell.mean > values[0] for cell, values in pairs),
+        ahead=sum(cell.mean > best.get((cell.dataset, cell.labels), math.inf) for cell, _ in pairs)
+        if best
+        else None,
         measured=len(pairs),
         cells=len(mine),
     )
