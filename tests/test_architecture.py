@@ -15,6 +15,7 @@ RANKS = {
     "checks": 0,
     "files": 0,
     "segments": 0,
+    "threads": 0,
     "line_files": 0,
     "significance": 0,
     "document": 0,

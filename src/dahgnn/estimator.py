@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import Any, Self
@@ -44,6 +43,7 @@ from dahgnn.model import DAHGNN
 from dahgnn.plain_loop import Epoch
 from dahgnn.scaling import Scaling, choose_scaling
 from dahgnn.splits import Split
+from dahgnn.threads import threads_for
 from dahgnn.training import REASONS, FitResult, average, fit
 
 logger = logging.getLogger(__name__)
@@ -58,8 +58,6 @@ _BATCH = 4096
 _MOST_NUMBERS = 1 << 30
 # A quarter of what float32 can hold, so that differences stay in its range.
 _LARGEST = float(np.finfo(np.float32).max) / 4
-# Fewer rows are done before a second thread has woken up, and on a busy machine long before.
-_FEW_ROWS = 2048
 # Up to so many rows "auto" takes several networks: some minutes on two cores.
 _ROWS_FOR_SEVERAL = 20_000
 # Held-out rows that a temperature can be found with.
@@ -265,7 +263,7 @@ class DAHGNNClassifier(
         scaling = choose_scaling(rows, self.scale)
         features = scaling.apply(rows)
         device = self._device()
-        with _threads(self.n_jobs, len(rows)):
+        with threads_for(len(rows), self._wanted_threads()):
             self._log("Find the neighbours of %d rows", len(rows))
             graph, radius, k = self._hypergraph(features, neighbors, hypergraph, device)
             networks = self._make_networks(features.shape[1], classes, model, count, generator)
@@ -402,6 +400,8 @@ class DAHGNNClassifier(
         self.count_networks(1)
         if self.n_jobs is not None:
             check_count("n_jobs", self.n_jobs, "DAHGNNClassifier", low=-(2**31))
+            if self.n_jobs == 0:
+                raise bad_value("n_jobs", "DAHGNNClassifier", "a number of threads, or -1 for all cores", 0)
         own = self.get_params(deep=False)
         model, training = (
             {field.name: own[field.name] for field in fields(config) if field.name in own}
@@ -552,12 +552,18 @@ class DAHGNNClassifier(
     def _embed(self, X: ArrayLike) -> Array:
         return self._evaluate(X)[0]
 
+    def _wanted_threads(self) -> int | None:
+        """Return how many threads ``n_jobs`` asks for; −1 are all cores, −2 all but one."""
+        if self.n_jobs is None or self.n_jobs > 0:
+            return self.n_jobs
+        return max(1, (os.cpu_count() or 1) + 1 + self.n_jobs)
+
     def _evaluate(self, X: ArrayLike) -> tuple[Array, Array]:
         """Return logits and density of rows; fitted ones, found by their features, have those of the fit."""
         check_is_fitted(self, "networks_")
         features = self._scaling.apply(self._rows(X, reset=False))
         logits, density = np.empty((len(features), len(self.classes_))), np.empty(len(features))
-        with _threads(self.n_jobs, len(features)):
+        with threads_for(len(features), self._wanted_threads()):
             for start in range(0, len(features), _BATCH):
                 some = features[start : start + _BATCH]
                 found = nearest(some, self._features, min(self.k_, len(self._features)))
@@ -648,20 +654,3 @@ def _means(values: Array, groups: Array) -> Array:
     sums = np.zeros((len(counts), values.shape[1]))
     np.add.at(sums, groups, values)
     return np.asarray((sums / counts[:, None])[groups])
-
-
-@contextlib.contextmanager
-def _threads(n_jobs: int | None, n: int) -> Iterator[None]:
-    """Give torch so many threads for the block; by default one for few rows, and else what it has."""
-    before = torch.get_num_threads()
-    if n_jobs is None:
-        n_jobs = 1 if n < _FEW_ROWS else before
-    if n_jobs < 0:
-        n_jobs = max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    if n_jobs == 0:
-        raise bad_value("n_jobs", "DAHGNNClassifier", "a number of threads, or -1 for all cores", 0)
-    torch.set_num_threads(n_jobs)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -20,6 +20,7 @@ from dahgnn.hypergraph import Hypergraph
 from dahgnn.ops import Dropout, Weights
 from dahgnn.plain_loop import Classifier, Epoch, Folded, Labelled, Parts, PlainLoop, Run, seeded
 from dahgnn.splits import Split, check_split
+from dahgnn.threads import threads_for
 
 logger = logging.getLogger(__name__)
 
@@ -271,7 +272,7 @@ def _fit(
     for seed in seeds:
         check_seed(seed, owner)
     device = hypergraph.device if device is None else torch.empty(0, device=device).device
-    with torch.inference_mode(False), torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad(), threads_for(hypergraph.n_nodes):
         task = _Task.make(models[0], features, hypergraph, labels, weights, device, owner)
         runs = []
         for number, (model, split, seed) in enumerate(zip(models, splits, seeds, strict=True)):
