@@ -2,10 +2,12 @@
 
 import csv
 import json
+import signal
 
 import numpy as np
 import pytest
 
+import dahgnn.cli
 from dahgnn.cli import main
 
 pytest.importorskip("pandas")
@@ -127,6 +129,12 @@ def test_rows_are_suggested(folder, capsys):
     names = [line.split()[0] for line in lines[1:]]
     assert len(set(names)) == 4
     assert all(int(name[1:]) >= 30 for name in names)
+
+
+def test_whoever_asks_for_more_rows_than_there_are_is_told(folder, capsys):
+    assert main(["suggest", str(folder), "-n", "999"]) == 0
+    said = capsys.readouterr()
+    assert f"No more than {len(said.out.splitlines()) - 1} rows are unlabelled." in said.err
 
 
 @pytest.mark.parametrize(
@@ -285,6 +293,30 @@ def test_who_is_interrupted_at_the_map_has_the_rest(tmp_path, monkeypatch):
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"model.safetensors", "predictions.csv", "metrics.json"}
     assert main(["suggest", str(tmp_path / "out"), "-n", "2"]) == 0
+
+
+def test_an_interrupted_fit_leaves_the_best_so_far_but_no_older_fit(tmp_path, monkeypatch, capsys):
+    write(tmp_path / "animals.csv")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name", "--map", "pca"]
+    command += ["--out", str(tmp_path / "out")]
+    describe = dahgnn.cli._describe
+
+    def press(epoch):
+        if epoch.epoch == 3:
+            signal.raise_signal(signal.SIGINT)
+        return describe(epoch)
+
+    monkeypatch.setattr("dahgnn.cli._describe", press)
+    assert main(command) == 130
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["stopped"] == "interrupted"
+    monkeypatch.setattr("dahgnn.cli._describe", describe)
+    assert main(command) == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    capsys.readouterr()
+    monkeypatch.setattr("dahgnn.cli._describe", press)
+    assert main(command) == 130
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    assert "stays." in capsys.readouterr().err
 
 
 def test_without_held_out_rows_no_accuracy_is_known(tmp_path, capsys):

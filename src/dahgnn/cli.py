@@ -306,6 +306,8 @@ def _suggest(options: argparse.Namespace) -> None:
     from dahgnn.fit_folder import FittedFolder
 
     rows = FittedFolder.open(options.folder).suggest(options.n)
+    if len(rows) < options.n:
+        print(f"No more than {len(rows):,} rows are unlabelled.", file=sys.stderr)
     width = max([2, *(len(row[0]) for row in rows)])
     print(f"{'id':{width}}  margin  density  predicted")
     for name, label, margin, density in rows:

@@ -2,7 +2,8 @@
 
 The folder holds ``model.safetensors``, ``predictions.csv``, ``metrics.json`` and ``report.html``. They are
 written when the fit is done, each replaced whole: one that fails or is killed before leaves those of the last
-one. The page comes last, as its map takes long; an older page does not stay beside a new model.
+one, and so does one that is interrupted, while in an empty folder it leaves the best so far. The page comes
+last, as its map takes long; an older page does not stay beside a new model.
 """
 
 from __future__ import annotations
@@ -118,6 +119,10 @@ def fit_table(path: Path, folder: Path, options: FitOptions, display: Display) -
     _make_folder(folder)
     start = time.perf_counter()
     classifier = _fit(table.features, labels, options, display)
+    interrupted = classifier.stopped_ == "interrupted"
+    if interrupted and (folder / MODEL).exists():
+        display.note(f"The fit that was in {folder} stays.")
+        raise KeyboardInterrupt
     metrics = _metrics(classifier, labels, time.perf_counter() - start)
     with display.stage("Write"):
         _write_text(folder / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")
@@ -126,7 +131,7 @@ def fit_table(path: Path, folder: Path, options: FitOptions, display: Display) -
         save_classifier(classifier, folder / MODEL, _about(path, table, options))
         (folder / PAGE).unlink(missing_ok=True)  # of another fit
     # Last, as it takes long: who is interrupted here has all the rest.
-    hurried = classifier.stopped_ == "interrupted" and options.map == "auto"
+    hurried = interrupted and options.map == "auto"
     with display.stage("Draw the map"):
         view = _view(path.name, table, classifier, metrics, "pca" if hurried else options.map)
         _write_text(folder / PAGE, fit_page(view))
