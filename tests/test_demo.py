@@ -9,7 +9,7 @@ import torch
 from dahgnn import demo
 from dahgnn.config import TrainingConfig
 from dahgnn.datasets import Dataset
-from dahgnn.report import markdown_table
+from dahgnn.demo import markdown_table
 
 
 class Recorder:
@@ -84,3 +84,16 @@ def test_a_folder_that_cannot_be_is_refused_before_the_training(tmp_path):
 def test_no_runs_are_refused(tmp_path):
     with pytest.raises(ValueError, match="'runs' parameter of run_demo must be at least 1"):
         demo.run_demo(tmp_path, Recorder(), runs=0)
+
+
+def line(method: str, test: float, epochs: int | None = 100) -> dict:
+    metrics = {"test_accuracy": test, "validation_accuracy": test + 0.01}
+    return {"method": method, "metrics": metrics, "epochs": epochs, "seconds": 2.0}
+
+
+def test_rows_are_means_with_deviations_in_order_of_appearance():
+    table = markdown_table([line("B", 0.90), line("A", 0.5, epochs=None), line("B", 0.92, epochs=200)])
+    assert table.splitlines()[2:] == [
+        "| B | 91.00 ± 1.41 | 92.00 ± 1.41 | 150 | 2.0 |",
+        "| A | 50.00 | 51.00 | – | 2.0 |",
+    ]

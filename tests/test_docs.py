@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dahgnn.report import markdown_table
+from dahgnn.demo import markdown_table
 from dahgnn.summary import read_lines, read_spec, summarise
 from dahgnn.tables import markdown
 

@@ -36,8 +36,8 @@ from dahgnn.datasets import TITLES, load_images
 from dahgnn.demo import run_demo
 from dahgnn.downloads import data_folder, fetch
 from dahgnn.features import make_features, read_header
-from dahgnn.page import write_report
 from dahgnn.plain_loop import Epoch
+from dahgnn.report import write_report
 from dahgnn.reproduce import reproduce
 from dahgnn.specs import builtin_specs, load_spec
 

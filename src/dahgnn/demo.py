@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import platform
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -25,9 +26,9 @@ from dahgnn.config import PRESETS, TrainingConfig
 from dahgnn.datasets import Dataset, load_embedded_digits
 from dahgnn.files import replacing
 from dahgnn.hypergraph import Hypergraph
+from dahgnn.layout import draw_embedding, tsne
 from dahgnn.model import DAHGNN
 from dahgnn.plain_loop import Epoch
-from dahgnn.report import draw_embedding, markdown_table, tsne
 from dahgnn.splits import Split, split_per_class
 from dahgnn.training import FitResult, accuracy, fit
 
@@ -36,6 +37,7 @@ VALIDATION_PER_CLASS = 100
 K = 10
 
 _PARTS = ("train", "validation", "test")
+_COLUMNS = ("Method", "Test accuracy, %", "Validation, %", "Epochs", "Seconds")
 
 
 class Observer(Protocol):
@@ -219,3 +221,38 @@ def _write(folder: Path, lines: list[dict[str, Any]], report: str) -> None:
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with replacing(folder / "table.md") as temporary:
         temporary.write_text(report + "\n", encoding="utf-8")
+
+
+def markdown_table(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Return one row a method, mean ± standard deviation over its run lines, in order of appearance.
+
+    Examples
+    --------
+    >>> metrics = {"test_accuracy": 0.9, "validation_accuracy": 0.8}
+    >>> print(markdown_table([{"method": "HGNN", "metrics": metrics, "epochs": 120, "seconds": 3.21}]))
+    | Method | Test accuracy, % | Validation, % | Epochs | Seconds |
+    | --- | ---: | ---: | ---: | ---: |
+    | HGNN | 90.00 | 80.00 | 120 | 3.2 |
+    """
+    methods: dict[str, list[Mapping[str, Any]]] = {}
+    for line in lines:
+        methods.setdefault(line["method"], []).append(line)
+    rows = [_COLUMNS, ("---", *["---:"] * (len(_COLUMNS) - 1))]
+    rows += [_row(method, group) for method, group in methods.items()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _row(method: str, lines: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    return (
+        method,
+        _spread([100 * line["metrics"]["test_accuracy"] for line in lines]),
+        _spread([100 * line["metrics"]["validation_accuracy"] for line in lines]),
+        "–" if lines[0]["epochs"] is None else f"{statistics.mean(line['epochs'] for line in lines):.0f}",
+        f"{statistics.mean(line['seconds'] for line in lines):.1f}",
+    )
+
+
+def _spread(values: Sequence[float]) -> str:
+    """Write mean ± standard deviation, or the value alone if there is one."""
+    mean = f"{statistics.mean(values):.2f}"
+    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.2f}"

@@ -35,7 +35,7 @@ class Panel:
     title : str
         Names the method.
     layout : Tensor, (n, 2)
-        Where each node stands, from `dahgnn.report.tsne`.
+        Where each node stands, from `dahgnn.layout.tsne`.
     predictions : Tensor of int64, (n,)
         Predicted classes.
     test : Tensor of int64

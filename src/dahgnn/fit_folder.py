@@ -32,8 +32,8 @@ from dahgnn.explanation import Explanation, explain, margins, means, suggest
 from dahgnn.files import replacing
 from dahgnn.fit_page import FitView, fit_page
 from dahgnn.labels import encode_labels
+from dahgnn.layout import tsne
 from dahgnn.plain_loop import Epoch
-from dahgnn.report import tsne
 from dahgnn.table_columns import Column
 from dahgnn.table_files import Table, read_table
 

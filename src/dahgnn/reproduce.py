@@ -17,9 +17,9 @@ from dahgnn.downloads import fetch
 from dahgnn.experiments import Progress, Task, draw_nodes, figure_results, load_task, run_experiment
 from dahgnn.figure import Panel, draw_pair, interactive_embedding
 from dahgnn.files import replacing
+from dahgnn.layout import tsne
 from dahgnn.line_files import alone_in
-from dahgnn.page import write_report
-from dahgnn.report import tsne
+from dahgnn.report import write_report
 from dahgnn.search import run_search
 from dahgnn.specs import DatasetSpec, Spec
 
