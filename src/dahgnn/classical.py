@@ -62,7 +62,7 @@ def label_spreading(
     graph = kneighbors_graph(rows, k, include_self=True)
 
     def spread(alpha: float) -> Tensor:
-        spreading = LabelSpreading(kernel=lambda *_: graph, alpha=alpha, max_iter=1000)
+        spreading = LabelSpreading(kernel=lambda *_: graph, alpha=alpha, max_iter=3000)
         return torch.from_numpy(spreading.fit(rows, given.numpy()).label_distributions_).float()
 
     probabilities, alpha = _best(((spread(alpha), alpha) for alpha in _ALPHAS), known, split)
