@@ -262,6 +262,16 @@ def test_a_kill_loses_no_line_and_doubles_none(tmp_path, task):
     assert len(lines) == len({identity(line) for line in lines}) == 24
 
 
+def test_a_process_ends_with_the_one_that_it_works_for():
+    works = "import os, time; from dahgnn.experiments import end_with; end_with(os.getppid()); "
+    works += "print('ready', flush=True); time.sleep(100)"
+    waits = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {works!r}])"
+    process = subprocess.Popen([sys.executable, "-c", waits], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)  # until the other one has closed what it prints to
+
+
 def test_a_second_process_is_kept_out(tmp_path, task):
     process = start(tmp_path, "pass")
     wait_for_lines(tmp_path, 1)

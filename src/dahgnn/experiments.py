@@ -10,12 +10,14 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from pickle import PicklingError
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -342,7 +344,7 @@ def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | 
         return
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes="1M")
     spec, tasks, work = experiment.spec, experiment.tasks, delayed(_fit_elsewhere)
-    fits = (work(spec, tasks[group[0].dataset], group, device) for group in alone)
+    fits = (work(spec, tasks[group[0].dataset], group, device, os.getpid()) for group in alone)
     with _sharing_data(), contextlib.closing(parallel(fits)) as started:
         for group in together:
             yield _fit_group(experiment, group, device)
@@ -377,10 +379,27 @@ def group_jobs(
     return list(together.values()), alone
 
 
-def _fit_elsewhere(spec: Spec, task: Task, group: list[Job], device: str) -> list[Line]:
+def _fit_elsewhere(spec: Spec, task: Task, group: list[Job], device: str, parent: int) -> list[Line]:
     """Fit in a process of its own, which has one thread."""
+    end_with(parent)
     torch.set_num_threads(1)
     return _fit_group(Experiment(spec, {task.name: task}), group, device)
+
+
+@lru_cache(maxsize=1)
+def end_with(parent: int) -> None:
+    """End this process soon after its parent: one that was killed could not tell it.
+
+    A process with another parent, as on a cluster, is left alone.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    if os.getppid() == parent:
+        Thread(target=watch, daemon=True).start()
 
 
 @lru_cache(maxsize=4)
