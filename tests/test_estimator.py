@@ -531,3 +531,33 @@ def test_unseen_images_are_labelled_as_well_as_those_of_the_fit(mnist_folder):
     transductive = (classifier.transduction_[hidden] == labels[hidden]).mean()
     unseen = classifier.score(test.features.numpy(), test.labels.numpy())
     assert unseen > transductive - 0.01
+
+
+def test_equal_rows_are_told_apart_by_a_hypergraph_of_ones_own():
+    generator = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    rows = generator.integers(0, 2, size=(120, 2)).astype(float)  # four kinds of rows, of all classes
+    groups = [generator.permutation(np.flatnonzero(y == label))[:6] for label in (0, 1, 2) for _ in range(40)]
+    hypergraph = Hypergraph.from_hyperedges(groups, n_nodes=120)
+    classifier = DAHGNNClassifier(random_state=0, networks=1).fit(rows, hide(y), hypergraph=hypergraph)
+    assert (classifier.transduction_ == y).mean() > 0.9
+    predicted = classifier.predict_proba(rows)
+    for row in np.unique(rows, axis=0):  # new rows have nothing but their features
+        assert len(np.unique(predicted[(row == rows).all(1)], axis=0)) == 1
+
+
+def test_a_fit_that_is_refused_leaves_the_columns_of_the_last(iris):
+    classifier = DAHGNNClassifier(**QUICK).fit(iris[0], hide(iris[1]))
+    before = classifier.predict(iris[0])
+    with pytest.raises(ValueError, match="two classes"):
+        classifier.fit(np.ones((5, 9)), np.zeros(5, dtype=int))
+    assert classifier.n_features_in_ == 4
+    assert (classifier.predict(iris[0]) == before).all()
+
+
+def test_progress_is_logged_by_the_clock(iris, caplog, monkeypatch):
+    monkeypatch.setattr("dahgnn.estimator._SECONDS_A_LINE", 0)
+    classifier = DAHGNNClassifier(**QUICK | {"networks": 1}, verbose=True).fit(iris[0], hide(iris[1]))
+    said = [record.getMessage() for record in caplog.records]
+    assert sum("epoch" in line and "loss" in line for line in said) == len(classifier.history_)
+    assert said[-1] == f"Network 1 ended by {classifier.stopped_}, best epoch {classifier.best_epochs_[0]}"

@@ -6,6 +6,7 @@ import signal
 
 import numpy as np
 import pytest
+from report_cases import Reader
 
 import dahgnn.cli
 from dahgnn.cli import main
@@ -173,15 +174,34 @@ def test_a_folder_without_a_fit(tmp_path, capsys):
     assert "cut, damaged or not safetensors" in capsys.readouterr().err
 
 
-def test_images_are_seen_as_such(tmp_path):
-    """Rows of 64 grey values become pictures on the page."""
+@pytest.mark.parametrize("shape", [(8, 8), (64,), (8, 6), (6, 8, 3)], ids=str)
+def test_images_are_seen_as_such(tmp_path, shape):
+    """Rows of grey or coloured pixels become pictures on the page, also where some pixels never change."""
     generator = np.random.default_rng(0)
     labels = np.arange(40) % 2
-    images = generator.integers(0, 100, size=(40, 8, 8)) + 100 * labels[:, None, None]
+    images = generator.integers(0, 100, size=(40, *shape)) + 100 * labels.reshape(-1, *[1] * len(shape))
+    images[:, :2] = 0
     np.savez(tmp_path / "pictures.npz", X=images.astype(np.uint8), y=np.where(np.arange(40) < 20, labels, -1))
     command = ["fit", str(tmp_path / "pictures.npz"), "--label", "y", "--out", str(tmp_path / "out")]
-    assert main([*command, "--map", "pca"]) == 0
-    assert "image/png" in (tmp_path / "out" / "report.html").read_text()
+    assert main([*command, "--map", "pca", "--networks", "1"]) == 0
+    images = Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).data()["images"]
+    assert images["sheets"][0].startswith("data:image/png")
+
+
+def test_numbers_that_are_no_pixels_are_no_images(tmp_path):
+    generator = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    np.savez(tmp_path / "numbers.npz", X=generator.normal(size=(40, 8, 8)), y=labels)
+    command = ["fit", str(tmp_path / "numbers.npz"), "--label", "y", "--out", str(tmp_path / "out")]
+    assert main([*command, "--map", "pca", "--networks", "1"]) == 0
+    assert Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).data()["images"] is None
+
+
+def test_the_page_shows_the_cells_of_a_row(folder):
+    details = Reader((folder / "report.html").read_text(encoding="utf-8")).data()["details"]
+    assert details["columns"] == ["a", "b", "c", "d", "colour", "constant"]
+    first = read(folder.parent / "animals.csv")[0]
+    assert details["rows"][0] == [first[name] or "–" for name in details["columns"]]
 
 
 @pytest.mark.parametrize("rows", [4, 6, 8])

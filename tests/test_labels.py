@@ -64,3 +64,12 @@ def test_words_that_numpy_cannot_tell_apart_are_refused():
 def test_one_class_says_what_unlabelled_is():
     with pytest.raises(ValueError, match="Got 1 class. Unlabelled is -1 among numbers, and None or NaN."):
         encode_labels([-1, 1, 1], 3)
+
+
+def test_a_time_that_is_none_is_unlabelled():
+    days = np.array(["2026-01-01", "NaT", "2026-01-02", "NaT"], dtype="datetime64[D]")
+    classes, encoded = encode_labels(days, 4)
+    assert len(classes) == 2
+    assert encoded.tolist() == [0, -1, 1, -1]
+    pandas = pytest.importorskip("pandas")
+    assert encode_labels(np.array(["a", pandas.NaT, "b"], dtype=object), 3)[1].tolist() == [0, -1, 1]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
+import math
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import Any, Self
@@ -58,6 +61,10 @@ _BATCH = 4096
 _MOST_NUMBERS = 1 << 30
 # A quarter of what float32 can hold, so that differences stay in its range.
 _LARGEST = float(np.finfo(np.float32).max) / 4
+# Between two epochs that are logged.
+_SECONDS_A_LINE = 5
+# What scikit-learn keeps of the columns of a fit.
+_OF_COLUMNS = ("n_features_in_", "feature_names_in_")
 # Up to so many rows "auto" takes several networks: some minutes on two cores.
 _ROWS_FOR_SEVERAL = 20_000
 # Held-out rows that a temperature can be found with.
@@ -112,7 +119,7 @@ class DAHGNNClassifier(
     device : str
         "auto" is a CUDA device if there is one; else "cpu", "cuda", "cuda:1" and so on.
     verbose : int
-        1 logs the stages and each hundredth epoch, 2 each epoch, to the logger "dahgnn.estimator".
+        1 logs the stages and an epoch every five seconds, 2 each epoch, to the logger "dahgnn.estimator".
 
     Attributes
     ----------
@@ -255,15 +262,17 @@ class DAHGNNClassifier(
         """
         model, training = self.check_parameters()
         generator = check_random_state(self.random_state)
-        rows = self._rows(X, reset=True)
-        classes, encoded = encode_labels(y, len(rows))
-        counted = self._weights(sample_weight, classes, encoded)
-        count = self.count_networks(len(rows))
-        splits = self._splits(encoded, classes, count, generator)
-        scaling = choose_scaling(rows, self.scale)
-        features = scaling.apply(rows)
-        device = self._device()
-        with threads_for(len(rows), self._wanted_threads()):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._keeping_columns())
+            rows = self._rows(X, reset=True)
+            classes, encoded = encode_labels(y, len(rows))
+            counted = self._weights(sample_weight, classes, encoded)
+            count = self.count_networks(len(rows))
+            splits = self._splits(encoded, classes, count, generator)
+            scaling = choose_scaling(rows, self.scale)
+            features = scaling.apply(rows)
+            device = self._device()
+            stack.enter_context(threads_for(len(rows), self._wanted_threads()))
             self._log("Find the neighbours of %d rows", len(rows))
             graph, radius, k = self._hypergraph(features, neighbors, hypergraph, device)
             networks = self._make_networks(features.shape[1], classes, model, count, generator)
@@ -282,7 +291,7 @@ class DAHGNNClassifier(
             self.keep(networks, features, graph.to("cpu"), radius, scaling)
         self.labelled_indices_ = torch.nonzero(encoded >= 0).flatten().numpy()
         self._describe(results)
-        self._conclude(results, splits, encoded)
+        self._conclude(results, splits, encoded, by_features=neighbors is None and hypergraph is None)
         if self.stopped_ == "interrupted":
             raise KeyboardInterrupt
         return self
@@ -313,6 +322,7 @@ class DAHGNNClassifier(
                 # One that has hardly begun would spoil those that are done.
                 return [*results[:-1], replace(results[-1], stopped="interrupted")] if results else [result]
             results.append(result)
+            self._log("Network %d ended by %s, best epoch %d", number + 1, result.stopped, result.best_epoch)
         return results
 
     def _describe(self, results: list[FitResult]) -> None:
@@ -326,9 +336,11 @@ class DAHGNNClassifier(
         self.n_iter_ = max(len(result.history) for result in results) - 1
         self.stopped_ = max((result.stopped for result in results), key=REASONS.index)
 
-    def _conclude(self, results: list[FitResult], splits: list[Split], encoded: Tensor) -> None:
-        """Keep what follows for the fitted rows."""
-        groups = _equal_rows(self._features)
+    def _conclude(
+        self, results: list[FitResult], splits: list[Split], encoded: Tensor, *, by_features: bool
+    ) -> None:
+        """Keep what follows for the fitted rows; equal ones differ only by a hypergraph of the user's own."""
+        groups = self._groups if by_features else np.arange(len(encoded))
         self.embedding_ = _means(average(results).embedding.double().numpy(), groups)
         densities = [induction.density().double().numpy() for induction in self._inductions]
         self.density_ = _means(np.mean(densities, 0)[:, None], groups)[:, 0]
@@ -339,7 +351,10 @@ class DAHGNNClassifier(
         self.transduction_ = self.classes_[self.embedding_.argmax(1)]
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the label of each row; of a fitted row it is that of ``transduction_``."""
+        """Return the label of each row; of a fitted row it is that of ``transduction_``.
+
+        Fitted rows with equal features, which a hypergraph of one's own may tell apart, have one label here.
+        """
         embedding = self._embed(X)
         chosen: Array = self.classes_[embedding.argmax(1)]
         return chosen
@@ -379,7 +394,8 @@ class DAHGNNClassifier(
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_inductions", None)  # made anew from the rest
+        for name in ("_inductions", "_groups"):  # made anew from the rest
+            state.pop(name, None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -395,7 +411,8 @@ class DAHGNNClassifier(
         """Check what can be checked without data, and return the settings of network and training."""
         check_flag("calibrate", self.calibrate, "DAHGNNClassifier")
         check_flag("warm_start", self.warm_start, "DAHGNNClassifier")
-        check_count("verbose", self.verbose, "DAHGNNClassifier", low=0)
+        if not isinstance(self.verbose, bool):
+            check_count("verbose", self.verbose, "DAHGNNClassifier", low=0)
         check_count("k", self.k, "DAHGNNClassifier")
         self.count_networks(1)
         if self.n_jobs is not None:
@@ -545,12 +562,25 @@ class DAHGNNClassifier(
         self._induce()
 
     def _induce(self) -> None:
+        self._groups = _equal_rows(self._features)
         self._inductions = [
             Induction(network, self._features, self.hypergraph_, self._radius) for network in self.networks_
         ]
 
     def _embed(self, X: ArrayLike) -> Array:
         return self._evaluate(X)[0]
+
+    @contextlib.contextmanager
+    def _keeping_columns(self) -> Iterator[None]:
+        """Restore what is known of the columns if the block fails, which leaves the last fit whole."""
+        before = {name: vars(self)[name] for name in _OF_COLUMNS if name in vars(self)}
+        try:
+            yield
+        except BaseException:
+            for name in _OF_COLUMNS:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
+            raise
 
     def _wanted_threads(self) -> int | None:
         """Return how many threads ``n_jobs`` asks for; −1 are all cores, −2 all but one."""
@@ -563,6 +593,7 @@ class DAHGNNClassifier(
         check_is_fitted(self, "networks_")
         features = self._scaling.apply(self._rows(X, reset=False))
         logits, density = np.empty((len(features), len(self.classes_))), np.empty(len(features))
+        fitted = _means(np.column_stack([self.embedding_, self.density_]), self._groups)
         with threads_for(len(features), self._wanted_threads()):
             for start in range(0, len(features), _BATCH):
                 some = features[start : start + _BATCH]
@@ -573,7 +604,7 @@ class DAHGNNClassifier(
                 )
                 equal = (found.distances[:, 0] == 0).numpy()
                 rows = found.indices[:, 0].numpy()[equal]
-                new[equal], dense[equal] = self.embedding_[rows], self.density_[rows]
+                new[equal], dense[equal] = fitted[rows, :-1], fitted[rows, -1]
                 logits[start : start + _BATCH], density[start : start + _BATCH] = new, dense
         return logits, density
 
@@ -583,10 +614,13 @@ class DAHGNNClassifier(
         return best_temperature(torch.from_numpy(logits), encoded)
 
     def _listen(self, number: int, callback: Callable[[int, Epoch], None] | None) -> Callable[[Epoch], None]:
-        every = 0 if self.verbose < 1 else 1 if self.verbose > 1 else 100
+        last = -math.inf
 
         def hear(epoch: Epoch) -> None:
-            if every and epoch.epoch % every == 0:
+            nonlocal last
+            now = time.monotonic()
+            if self.verbose > 1 or (self.verbose and now - last >= _SECONDS_A_LINE):
+                last = now
                 self._log(
                     "Network %d, epoch %d: loss %.4f, held out %.4f, accuracy %.2f %%",
                     number + 1,
@@ -651,6 +685,7 @@ def _means(values: Array, groups: Array) -> Array:
     counts = np.bincount(groups)
     if len(counts) == len(groups):
         return values
-    sums = np.zeros((len(counts), values.shape[1]))
-    np.add.at(sums, groups, values)
-    return np.asarray((sums / counts[:, None])[groups])
+    first = values[np.unique(groups, return_index=True)[1]]
+    sums = np.zeros_like(first)
+    np.add.at(sums, groups, values - first[groups])  # so that equal values stay what they are
+    return np.asarray((first + sums / counts[:, None])[groups])

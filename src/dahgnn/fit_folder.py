@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -34,13 +35,18 @@ from dahgnn.fit_page import FitView, fit_page
 from dahgnn.labels import encode_labels
 from dahgnn.layout import tsne
 from dahgnn.plain_loop import Epoch
-from dahgnn.table_columns import Column
+from dahgnn.table_columns import Column, as_texts
 from dahgnn.table_files import Table, read_table
+from dahgnn.table_sources import Source
 
 MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"
 MAPS = ("auto", "tsne", "pca")
 # Rows from which and up to which "auto" makes a t-SNE: fewer are no crowd, more take minutes.
 _FEWEST_FOR_TSNE, _MOST_FOR_TSNE = 100, 20_000
+# Columns of the table that the page shows of a row, and cells of them in all.
+_MOST_COLUMNS, _MOST_CELLS = 12, 500_000
+# Pictures are at least so high and wide.
+_LEAST_SIDE = 4
 Array = NDArray[Any]
 
 
@@ -375,6 +381,7 @@ def _view(
     position, projection = _position(classifier, kind)
     members, attention = _own_hyperedges(classifier)
     held = metrics["held_out_accuracy"]
+    images = _as_images(table.source)
     facts = {
         "rows": f"{n:,}, of which {metrics['labelled']:,} are labelled",
         "held-out accuracy": "–" if held is None else f"{100 * held:.1f} % of {metrics['held_out']}",
@@ -395,7 +402,8 @@ def _view(
         history=classifier.history_,
         best_epochs=classifier.best_epochs_,
         metrics=facts,
-        images=_as_images(table.features),
+        details=None if images is not None else _details(table.source),
+        images=images,
         projection=projection,
     )
 
@@ -436,13 +444,42 @@ def _own_hyperedges(classifier: DAHGNNClassifier) -> tuple[Array, Array]:
     return members, weights
 
 
-def _as_images(features: Array) -> Array | None:
-    """Return rows as square pictures if they may be such: 64 or more grey values, 0 to 255 or 0 to 1."""
-    side, highest = int(np.sqrt(features.shape[1])), float(features.max())
-    square = side >= 8 and side**2 == features.shape[1]
-    if not square or float(features.min()) < 0 or not 0 < highest <= 255:
+def _as_images(source: Source) -> Array | None:
+    """Return rows as pictures, (n, h, w) or (n, h, w, 3), if they may be such: values 0 to 255 or 0 to 1.
+
+    An array says how high and wide they are; else they are square, of 64 or more grey values.
+    """
+    shape = source.shape
+    if len(shape) < 2:
+        side = math.isqrt(len(source.cells))
+        shape = (side, side) if side >= 8 else ()
+    flat = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
+    if not flat or math.prod(shape) != len(source.cells) or min(shape[:2]) < _LEAST_SIDE:
         return None
-    if highest > 1 and not (features == features.round()).all():
+    columns = [cells for cells in source.cells.values() if isinstance(cells, np.ndarray)]
+    if len(columns) < len(source.cells) or any(cells.dtype.kind not in "biuf" for cells in columns):
+        return None
+    lowest, highest = (float(end([end(cells) for cells in columns])) for end in (np.min, np.max))
+    if not 0 <= lowest <= highest <= 255 or highest == 0:  # NaN is neither
+        return None
+    parts = (cells for cells in columns if cells.dtype.kind == "f")
+    if highest > 1 and not all((cells == cells.round()).all() for cells in parts):
         return None
     scale = 255 / highest if highest <= 16 else 1
-    return (features * scale).astype(np.uint8).reshape(-1, side, side)
+    pixels = np.empty((source.n_rows, len(columns)), dtype=np.uint8)
+    for place, cells in enumerate(columns):
+        pixels[:, place] = cells * scale
+    return pixels.reshape(-1, *shape)
+
+
+def _details(source: Source) -> list[dict[str, str]] | None:
+    """Return the first cells of each row as they were read; those of an array have no names."""
+    if source.is_array:
+        return None
+    count = max(1, min(_MOST_COLUMNS, _MOST_CELLS // source.n_rows))
+    names = [name for name, cells in source.cells.items() if isinstance(cells, np.ndarray)][:count]
+    texts = [as_texts(source.cells[name], name) for name in names]
+    return [
+        {name: "–" if cell is None else cell for name, cell in zip(names, cells, strict=True)}
+        for cells in zip(*texts, strict=True)
+    ]

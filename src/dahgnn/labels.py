@@ -20,11 +20,7 @@ def known_labels(y: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
 
     # NumPy would write a NaN between words as a word.
     labels = column_or_1d(np.asarray(y, dtype=None if hasattr(y, "dtype") else object), warn=True)
-    known = np.ones(len(labels), dtype=bool)
-    if labels.dtype.kind == "O":
-        known = np.array([not _is_missing(label) for label in labels], dtype=bool)
-    elif labels.dtype.kind == "f":
-        known = ~np.isnan(labels)
+    known = ~_missing(labels)
     values = labels[known]
     if values.dtype.kind == "O":
         kinds = {str if isinstance(label, str) else type(label) for label in values}
@@ -42,9 +38,19 @@ def known_labels(y: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
     return values, known
 
 
+def _missing(labels: Array) -> NDArray[np.bool_]:
+    if labels.dtype.kind == "O":
+        return np.array([_is_missing(label) for label in labels], dtype=bool)
+    if labels.dtype.kind == "f":
+        return np.asarray(np.isnan(labels))
+    if labels.dtype.kind in "mM":
+        return np.asarray(np.isnat(labels))
+    return np.zeros(len(labels), dtype=bool)
+
+
 def _is_missing(label: object) -> bool:
-    """Whether a label is None, NaN, or pandas' NA, which is equal to nothing and says so by an error."""
-    if label is None or type(label).__name__ == "NAType":
+    """Whether a label is None, NaN, or pandas' NA or NaT; NA is equal to nothing and says so by an error."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(label, float | np.floating) and bool(np.isnan(label))
 

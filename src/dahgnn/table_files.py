@@ -50,6 +50,8 @@ class Table:
     labels : tuple of n (str or None), or None
         None marks a row without a label; None as a whole, a file read without a label column.
     ids : tuple of n str
+    source : Source
+        The cells as they were read, but those of labels and ids.
     notes : tuple of str
         What was understood, a sentence each.
     """
@@ -59,6 +61,7 @@ class Table:
     columns: tuple[Column, ...]
     labels: tuple[str | None, ...] | None
     ids: tuple[str, ...]
+    source: Source
     notes: tuple[str, ...]
 
 
@@ -128,6 +131,7 @@ def read_table(
         columns=tuple(columns),
         labels=labels,
         ids=_read_ids(source, id, len(features)),
+        source=source,
         notes=(size, *label_notes, *source.notes, *column_notes, *encoding_notes),
     )
 

@@ -52,6 +52,7 @@ class Source:
     ids: Cells | None = None
     index: tuple[str, ...] = ()
     is_array: bool = False
+    shape: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -345,15 +346,18 @@ def _from_arrays(
             f"none of it 0. Got {array.shape}."
         )
     notes: tuple[str, ...] = ()
-    if array.ndim > 2:
-        shape = " × ".join(str(side) for side in array.shape[1:])
-        notes = (f"Each row of {shape} numbers was flattened; the values are not scaled.",)
+    shape = array.shape[1:]
+    if len(shape) > 1:
+        sides = " × ".join(map(str, shape))
+        notes = (f"Each row of {sides} numbers was flattened; the values are not scaled.",)
         array = array.reshape(len(array), -1)
     labels, ids = (
         None if name is None else _one_a_row(arrays[name], name, len(array)) for name in (label, id_)
     )
     cells: dict[str, Cells] = {f"x{place}": array[:, place] for place in range(array.shape[1])}
-    return Source(n_rows=len(array), cells=cells, labels=labels, ids=ids, is_array=True, notes=notes)
+    return Source(
+        n_rows=len(array), cells=cells, labels=labels, ids=ids, is_array=True, shape=shape, notes=notes
+    )
 
 
 def _one_a_row(array: np.ndarray, name: str, n_rows: int) -> np.ndarray:
