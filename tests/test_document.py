@@ -5,7 +5,7 @@ import json
 import pytest
 from report_cases import HOSTILE, Reader
 
-from dahgnn.document import chart_text, chip, colour, data_block, document
+from dahgnn.document import COLOURS, chart_text, chip, colour, data_block, document
 
 
 def test_a_data_block_holds_any_text_and_ends_no_element():
@@ -26,7 +26,7 @@ def test_text_of_charts_is_shown_as_it_is():
 
 
 def test_a_button_of_the_legend_escapes_its_text():
-    reader = Reader(chip("a-1", HOSTILE, colour(16), dashed=True))
+    reader = Reader(chip("a-1", HOSTILE, colour(len(COLOURS) + 2), dashed=True))
     assert [tag for tag, _ in reader.elements] == ["button", "i"]
     assert reader.text == HOSTILE
     assert reader.elements[1][1] == {"class": "dashed", "style": f"--c:{colour(2)}"}

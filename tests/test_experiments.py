@@ -214,8 +214,16 @@ def test_a_line_that_is_none_is_named(tmp_path, task):
 
 def test_a_class_without_nodes_is_named(tmp_path, task):
     labels = np.where(task.labels == 1, 0, task.labels)
-    with pytest.raises(ValueError, match="every class has at least 8 nodes. Got 0 nodes of class 1"):
+    with pytest.raises(ValueError, match="must leave nodes of every class of 'mnist' to test. Got .* of 0."):
         run_experiment(small_spec(), tmp_path, {"mnist": replace(task, labels=labels)}, jobs=1)
+
+
+def test_labels_that_leave_nothing_to_test_are_refused_before_anything(tmp_path, task):
+    fewest = int(np.bincount(task.labels).min())
+    spec = small_spec(labels=[3, fewest - 5])
+    with pytest.raises(ValueError, match=f"Got {fewest - 5} labelled and 5 for validation of {fewest}"):
+        run_experiment(spec, tmp_path, {"mnist": task}, jobs=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def start(folder: Path, code: str) -> subprocess.Popen:

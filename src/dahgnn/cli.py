@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import logging
+import math
 import os
 import platform
 import sys
@@ -43,6 +44,9 @@ from dahgnn.specs import builtin_specs, load_spec
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+# Between two lines on the progress, where they are kept.
+_SECONDS_A_LINE = 30
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -344,7 +348,11 @@ class _Schedule(Protocol):
 
 
 class _Display:
-    """One line a stage: what it does, how far it is, how long it still takes."""
+    """One line a stage: what it does, how far it is, how long it still takes.
+
+    Where nobody sees a line change, as in a file, there is a line at the start, one every so often, and one
+    at the end.
+    """
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -359,7 +367,24 @@ class _Display:
             *bar,
             TextColumn("{task.fields[state]}", markup=False),
             console=console,
+            disable=not console.is_terminal,
         )
+        self._names: dict[TaskID, str] = {}
+        self._told: dict[TaskID, float] = {}
+
+    def _add(self, name: str, total: float | None = None) -> TaskID:
+        task = self.progress.add_task(name, total=total, state="")
+        self._names[task] = name
+        return task
+
+    def _update(
+        self, task: TaskID, completed: float, total: float, state: str, *, done: bool = False
+    ) -> None:
+        self.progress.update(task, completed=completed, total=total, state=state)
+        now = time.monotonic()
+        if self.progress.disable and (done or now - self._told.get(task, -math.inf) >= _SECONDS_A_LINE):
+            self._told[task] = now
+            self.note(f"{self._names[task]}: {state.strip()}")
 
     def __enter__(self) -> _Display:
         self.progress.start()
@@ -372,7 +397,9 @@ class _Display:
         """Show a sentence above the stages; it may quote a file, so nothing in it steers the terminal."""
         from dahgnn.fit_folder import shown
 
-        self.progress.console.print(shown(text), markup=False, highlight=False)
+        self.progress.console.print(
+            shown(text), markup=False, highlight=False, soft_wrap=self.progress.disable
+        )
 
     @contextmanager
     def stage(
@@ -380,7 +407,7 @@ class _Display:
     ) -> Iterator[Callable[[int, Epoch], None]]:
         """Show a stage until the block ends; a bar fills as the training of a network nears its end."""
         start = time.perf_counter()
-        task = self.progress.add_task(name, total=None, state="")
+        task = self._add(name)
         shown = ""
 
         def show(network: int, epoch: Epoch) -> None:
@@ -392,20 +419,18 @@ class _Display:
                 # It holds unless the validation loss falls once more, and the others take as long.
                 epochs = last - epoch.epoch + (networks - network - 1) * last
                 left = epochs * epoch.seconds / max(epoch.epoch, 1)
-                self.progress.update(
-                    task, completed=epoch.epoch, total=last, state=f"{number}{shown}{left:.0f} s left"
-                )
+                self._update(task, epoch.epoch, last, f"{number}{shown}{left:.0f} s left")
 
         yield show
         seconds = time.perf_counter() - start
         done = shown if networks == 1 else f"{networks} networks  "
-        self.progress.update(task, total=1, completed=1, state=f"{done}{seconds:.1f} s")
+        self._update(task, 1, 1, f"{done}{seconds:.1f} s", done=True)
 
     @contextmanager
     def count(self, name: str) -> Iterator[Callable[[int, int, str], None]]:
         """Show how many of many fits are done, the last of them, and how long the rest takes."""
         start = time.perf_counter()
-        task = self.progress.add_task(name, total=None, state="")
+        task = self._add(name)
         first = None
 
         def show(done: int, total: int, last: str) -> None:
@@ -415,16 +440,16 @@ class _Display:
             if done > first:
                 left = (total - done) * (time.perf_counter() - start) / (done - first)
                 state += f", {_duration(left)} left  {last}"
-            self.progress.update(task, completed=done, total=total, state=state)
+            self._update(task, done, total, state)
 
         yield show
-        self.progress.update(task, total=1, completed=1, state=_duration(time.perf_counter() - start))
+        self._update(task, 1, 1, _duration(time.perf_counter() - start), done=True)
 
     @contextmanager
     def batches(self, name: str) -> Iterator[Callable[[CNNEpoch], None]]:
         """Show the training of the CNN, which says at its start how long it will take."""
         start = time.perf_counter()
-        task = self.progress.add_task(name, total=None, state="")
+        task = self._add(name)
 
         def show(epoch: CNNEpoch) -> None:
             state = f"{_duration(epoch.seconds_left)} left"
@@ -432,10 +457,10 @@ class _Display:
                 state = f"epoch {epoch.epoch} of {epoch.epochs}  loss {epoch.loss:.3f}  {state}"
             if epoch.test_accuracy is not None:
                 state += f"  {100 * epoch.test_accuracy:.2f} %"
-            self.progress.update(task, completed=epoch.epoch, total=epoch.epochs, state=state)
+            self._update(task, epoch.epoch, epoch.epochs, state)
 
         yield show
-        self.progress.update(task, total=1, completed=1, state=_duration(time.perf_counter() - start))
+        self._update(task, 1, 1, _duration(time.perf_counter() - start), done=True)
 
     def received(self) -> Callable[[str, int, int], None]:
         """Return what shows the bytes of downloads, a line for each file."""
@@ -443,9 +468,9 @@ class _Display:
 
         def show(file: str, received: int, size: int) -> None:
             if file not in tasks:
-                tasks[file] = self.progress.add_task(f"Download {file}", total=size, state="")
+                tasks[file] = self._add(f"Download {file}", size)
             state = f"{received / 2**20:.1f} of {size / 2**20:.1f} MiB"
-            self.progress.update(tasks[file], completed=received, total=size, state=state)
+            self._update(tasks[file], received, size, state)
 
         return show
 

@@ -159,6 +159,17 @@ class Experiment:
         self.spec, self.tasks = spec, tasks
         self.methods = {method.name: method for method in spec.methods}
 
+    def check(self) -> None:
+        """Refuse label counts that leave no node of some class to test."""
+        most = max(self.spec.labels)
+        for name, task in self.tasks.items():
+            fewest = int(np.bincount(task.labels.astype(np.int64)).min())
+            if fewest <= most + self.spec.validation:
+                raise ValueError(
+                    f"The spec '{self.spec.name}' must leave nodes of every class of '{name}' to test. "
+                    f"Got {most} labelled and {self.spec.validation} for validation of {fewest}."
+                )
+
     def settings(self, job: Job) -> Settings:
         """Return the settings of a job's method on its dataset."""
         return self.methods[job.method].settings[job.dataset]
@@ -294,6 +305,7 @@ def run_experiment(
     """
     file = folder / "runs.jsonl"
     experiment = Experiment(spec, tasks)
+    experiment.check()
     with alone_in(folder):
         lines = read_done(file, spec.name)
         every = plan(spec, datasets=list(tasks), methods=methods)
