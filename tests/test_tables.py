@@ -3,11 +3,13 @@ import io
 import shutil
 import statistics
 import subprocess
+from pathlib import Path
 
 import pytest
 from report_cases import OURS, make_line, make_lines, make_spec
 
-from dahgnn.summary import summarise
+from dahgnn import tables
+from dahgnn.summary import read_lines, read_spec, summarise
 from dahgnn.tables import (
     Table,
     accuracy_tables,
@@ -193,21 +195,49 @@ def test_latex_escapes_names(lines):
     assert rf"\multicolumn{{9}}{{l}}{{\textbf{{{escaped} less Other}}}} \\" in text
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-def test_latex_compiles(tmp_path, lines):
-    (tmp_path / "report.tex").write_text(latex(hostile_summary(lines)), encoding="utf-8")
-    (tmp_path / "paper.tex").write_text(
-        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs}\n"
+def set_by_latex(folder, text):
+    """Return what pdflatex says of a report in a plain article."""
+    (folder / "report.tex").write_text(text, encoding="utf-8")
+    (folder / "paper.tex").write_text(
+        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs,graphicx}\n"
         "\\begin{document}\\input{report}\\end{document}\n"
     )
     done = subprocess.run(
         [shutil.which("pdflatex"), "-halt-on-error", "-interaction=nonstopmode", "paper.tex"],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout[-2000:]
-    assert (tmp_path / "paper.pdf").stat().st_size > 1000
+    assert (folder / "paper.pdf").stat().st_size > 1000
+    return done.stdout
+
+
+NEEDS_LATEX = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+
+
+@NEEDS_LATEX
+def test_latex_compiles(tmp_path, lines):
+    set_by_latex(tmp_path, latex(hostile_summary(lines)))
+
+
+@NEEDS_LATEX
+def test_the_tables_of_the_paper_fit_their_pages(tmp_path):
+    record = next((Path(__file__).parents[1] / "records").glob("*_table2"))
+    summary = summarise(read_lines(record / "runs.jsonl"), read_spec(record / "spec.json"))
+    said = set_by_latex(tmp_path, latex(summary))
+    assert "Float too large" not in said
+    assert "Overfull" not in said
+
+
+def test_a_long_table_is_cut_between_groups():
+    groups = [(("A", ""), *((str(row), "1") for row in range(20))) for _ in range(3)]
+    whole = Table(title="T", note="N", head=("", ""), rows=sum(groups, ()), strong=frozenset({(22, 1)}))
+    parts = tables._parts(whole)
+    assert [len(part.rows) for part in parts] == [21, 21, 21]
+    assert [part.title for part in parts] == ["T", "T, continued", "T, continued"]
+    assert [part.note for part in parts] == ["", "", "N"]
+    assert (1, 1) in parts[1].strong
 
 
 def test_csv_reads_back_with_raw_numbers(lines):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,8 @@ from dataclasses import dataclass, replace
 from dahgnn.summary import Cell, Comparison, Summary
 
 ABSENT = "–"
+# Of a table in LaTeX, with its caption.
+_ROWS_A_PAGE = 36
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,11 +322,32 @@ _LATEX = {
 
 
 def latex(summary: Summary) -> str:
-    r"""Write the tables in LaTeX, to be read by \input in a document with the package booktabs."""
-    parts = [r"% Needs \usepackage{booktabs}."]
+    r"""Write the tables in LaTeX, to be read by \input; the packages are booktabs and graphicx."""
+    parts = [r"% Needs \usepackage{booktabs,graphicx}."]
     for _, tables in sections(summary):
-        parts += [_latex_table(table) for table in tables]
+        parts += [_latex_table(part) for table in tables for part in _parts(table)]
     return "\n\n".join(parts) + "\n"
+
+
+def _parts(table: Table) -> list[Table]:
+    """Cut a table that no page could hold, where a group of rows begins."""
+    groups = [place for place, (_, *rest) in enumerate(table.rows) if not any(rest)]
+    starts = [0]
+    for place, after in itertools.pairwise([*groups, len(table.rows)]):
+        if after - starts[-1] > _ROWS_A_PAGE and place > starts[-1]:
+            starts.append(place)
+    ends = [*starts[1:], len(table.rows)]
+    return [
+        replace(
+            table,
+            title=table.title if start == 0 else f"{table.title}, continued",
+            note=table.note if end == len(table.rows) else "",
+            rows=table.rows[start:end],
+            strong=frozenset((place - start, column) for place, column in table.strong),
+            lesser=frozenset(place - start for place in table.lesser),
+        )
+        for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def _latex_table(table: Table) -> str:
@@ -332,14 +356,15 @@ def _latex_table(table: Table) -> str:
         [
             r"\begin{table}",
             r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-            rf"\caption{{{_for_latex(table.title)}. {_for_latex(table.note)}}}",
+            rf"\caption{{{_for_latex(f'{table.title}. {table.note}'.strip())}}}",
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
             rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}",
             r"\toprule",
             " & ".join(_for_latex(text) for text in table.head) + r" \\",
             r"\midrule",
             *body,
             r"\bottomrule",
-            r"\end{tabular}",
+            r"\end{tabular}}",
             r"\end{table}",
         ]
     )
