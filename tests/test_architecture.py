@@ -68,7 +68,7 @@ RANKS = {
     "explanation": 14,
     "classifier_files": 14,
     "fit_folder": 15,
-    "layout": 1,
+    "layout": 5,
     "run_lines": 13,
     "demo": 14,
     "bench": 14,

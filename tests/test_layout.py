@@ -14,6 +14,18 @@ def test_tsne_repeats_and_keeps_groups_apart():
     assert torch.equal(torch.cdist(layout, centres).argmin(1), labels)
 
 
+def test_more_rows_than_are_laid_out_stand_among_their_nearest(monkeypatch):
+    monkeypatch.setattr("dahgnn.layout.MOST_BY_TSNE", 90)
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(240) % 3
+    embedding = 10 * torch.eye(3)[labels] + torch.randn(240, 3, generator=generator)
+    layout = tsne(embedding, seed=0)
+    assert layout.shape == (240, 2)
+    assert torch.equal(layout, tsne(embedding, seed=0))
+    centres = torch.stack([layout[labels == label].mean(0) for label in range(3)])
+    assert torch.equal(torch.cdist(layout, centres).argmin(1), labels)
+
+
 def test_the_picture_shows_every_class_the_wrong_ones_and_the_title(tmp_path, monkeypatch):
     drawn = {}
 

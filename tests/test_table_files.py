@@ -71,3 +71,20 @@ def test_an_unknown_column_is_refused_with_a_suggestion(write, role):
         read_table(path, **{role: "specis"})
     with pytest.raises(ValueError, match="It has 'species', 'a'"):
         read_table(path, **{role: "qqq"})
+
+
+def test_measured_numbers_are_no_classes(tmp_path):
+    lines = [f"{row},{row * 0.37:.2f}" for row in range(60)]
+    (tmp_path / "table.csv").write_text("\n".join(["a,weight", *lines]) + "\n")
+    with pytest.raises(ValueError, match="'weight' must be classes. Got 60 different numbers in 60 rows"):
+        read_table(tmp_path / "table.csv", label="weight")
+    lines = [f"{row},{row % 5 / 2}" for row in range(60)]  # grades
+    (tmp_path / "table.csv").write_text("\n".join(["a,grade", *lines]) + "\n")
+    assert len(set(read_table(tmp_path / "table.csv", label="grade").labels)) == 5
+
+
+def test_a_class_of_minus_one_is_mentioned(tmp_path):
+    (tmp_path / "table.csv").write_text("a,mood\n1,-1\n2,0\n3,1\n4,\n")
+    table = read_table(tmp_path / "table.csv", label="mood")
+    assert table.labels == ("-1", "0", "1", None)
+    assert "The label -1 was taken for a class." in table.notes

@@ -145,7 +145,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     own.add_argument("--scale", choices=SCALES, default="auto", help="of the columns (%(default)s)")
     own.add_argument(
-        "--map", choices=("auto", "tsne", "pca"), default="auto", help="of the page (t-SNE up to 20,000 rows)"
+        "--map",
+        choices=("auto", "tsne", "pca"),
+        default="auto",
+        help="of the page (auto: t-SNE for 100 rows or more)",
     )
     own.add_argument("--device", default="auto", help="cpu or cuda (what there is)")
     own.set_defaults(command=_fit, extra="fit")

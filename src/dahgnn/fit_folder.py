@@ -33,7 +33,7 @@ from dahgnn.explanation import Explanation, explain, margins, means, suggest
 from dahgnn.files import replacing
 from dahgnn.fit_page import FitView, fit_page
 from dahgnn.labels import encode_labels
-from dahgnn.layout import tsne
+from dahgnn.layout import MOST_BY_TSNE, tsne
 from dahgnn.plain_loop import Epoch
 from dahgnn.table_columns import Column, as_texts
 from dahgnn.table_files import Table, read_table
@@ -41,8 +41,8 @@ from dahgnn.table_sources import Source
 
 MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"
 MAPS = ("auto", "tsne", "pca")
-# Rows from which and up to which "auto" makes a t-SNE: fewer are no crowd, more take minutes.
-_FEWEST_FOR_TSNE, _MOST_FOR_TSNE = 100, 20_000
+# Rows from which "auto" makes a t-SNE: fewer are no crowd.
+_FEWEST_FOR_TSNE = 100
 # Columns of the table that the page shows of a row, and cells of them in all.
 _MOST_COLUMNS, _MOST_CELLS = 12, 500_000
 # Pictures are at least so high and wide.
@@ -79,7 +79,7 @@ class FitOptions:
     networks, scale, device
         As in `DAHGNNClassifier`.
     map : {"auto", "tsne", "pca"}
-        How the page places the rows; "auto" is t-SNE up to 20,000 rows.
+        How the page places the rows; "auto" is t-SNE for 100 rows or more.
     """
 
     label: str
@@ -417,10 +417,10 @@ def _networks(metrics: dict[str, Any]) -> str:
 def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array, str]:
     """Place the rows on a map by their hidden units, of which similar rows have similar ones."""
     hidden = torch.cat([first.back.sums.flatten(1) for first, _ in classifier.traces()], 1)
-    if kind == "tsne" or (kind == "auto" and _FEWEST_FOR_TSNE <= len(hidden) <= _MOST_FOR_TSNE):
+    if kind == "tsne" or (kind == "auto" and len(hidden) >= _FEWEST_FOR_TSNE):
         placed = tsne(hidden, seed=0).numpy()
         if np.isfinite(placed).all():  # rows that are all alike have no such map
-            return placed, "t-SNE"
+            return placed, "t-SNE" if len(hidden) <= MOST_BY_TSNE else f"t-SNE of {MOST_BY_TSNE:,} of them"
     centred = hidden - hidden.mean(0)
     _, _, axes = torch.pca_lowrank(centred, q=min(2, *hidden.shape), center=False)
     placed = (centred @ axes).numpy()

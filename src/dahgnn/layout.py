@@ -8,14 +8,33 @@ import torch
 from torch import Tensor
 
 from dahgnn.files import replacing
+from dahgnn.knn import nearest
+
+# More rows would take minutes.
+MOST_BY_TSNE = 20_000
 
 
 def tsne(embedding: Tensor, *, seed: int) -> Tensor:
-    """Lay an embedding (n, d) out in the plane, (n, 2) (van der Maaten and Hinton, 2008; openTSNE)."""
+    """Lay an embedding (n, d) out in the plane, (n, 2) (van der Maaten and Hinton, 2008; openTSNE).
+
+    Of more than `MOST_BY_TSNE` rows a sample is laid out, and each of the others stands among the three of
+    them that are nearest to it.
+    """
     from openTSNE import TSNE
 
-    layout = TSNE(n_jobs=torch.get_num_threads(), random_state=seed).fit(embedding.numpy())
-    return torch.from_numpy(layout.__array__())
+    n = len(embedding)
+    drawn = torch.arange(n)
+    if n > MOST_BY_TSNE:
+        drawn = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:MOST_BY_TSNE].sort().values
+    sample = embedding[drawn]
+    fitted = TSNE(n_jobs=torch.get_num_threads(), random_state=seed).fit(sample.numpy())
+    layout = torch.from_numpy(fitted.__array__())
+    if n <= MOST_BY_TSNE:
+        return layout
+    found = nearest(embedding.float(), sample.float(), 3)
+    closeness = (found.distances + 1e-12).reciprocal().double()
+    weights = closeness / closeness.sum(1, keepdim=True)
+    return (layout[found.indices] * weights.unsqueeze(-1)).sum(1)
 
 
 def draw_embedding(

@@ -39,7 +39,7 @@ from dahgnn.table_sources import (
 MOST_CATEGORIES = 20
 _KINDS = ("number", "flag", "category", "unused")
 _FLAGS = {word: float(word.lower() == "true") for word in ("True", "true", "TRUE", "False", "false", "FALSE")}
-_NUMBER = re.compile(r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity)\s*", re.I)
+NUMBER = re.compile(r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity)\s*", re.I)
 _WITH_SEPARATORS = re.compile(
     r"\s*[+-]?(?:[0-9]{1,3}(?:[.,'’_ \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?|[0-9]+,[0-9]+)\s*"
 )
@@ -139,7 +139,7 @@ def _classify(name: str, cells: Cells) -> tuple[str, np.ndarray]:
         return "flag" if cells.dtype.kind == "b" else "number", _in_range(name, values)
     texts = without_missing(cells)
     distinct = {text for text in texts if text is not None}
-    if all(_NUMBER.fullmatch(text) for text in distinct):
+    if all(NUMBER.fullmatch(text) for text in distinct):
         values = np.array([math.nan if text is None else float(text) for text in texts])
         return "number", _in_range(name, values)
     if distinct <= _FLAGS.keys():
@@ -160,9 +160,9 @@ def _in_range(name: str, values: np.ndarray) -> np.ndarray:
 def _plan_category(name: str, texts: Texts) -> Column:
     counts = Counter(text for text in texts if text is not None)
     half = counts.total() / 2
-    numbers = [text for text in counts if _NUMBER.fullmatch(text) or _WITH_SEPARATORS.fullmatch(text)]
+    numbers = [text for text in counts if NUMBER.fullmatch(text) or _WITH_SEPARATORS.fullmatch(text)]
     if sum(counts[text] for text in numbers) >= half:
-        row, text = _first(texts, lambda text: not _NUMBER.fullmatch(text))
+        row, text = _first(texts, lambda text: not NUMBER.fullmatch(text))
         raise ValueError(
             f"The column '{name}' must hold numbers, such as 1234.5. Got {quoted(text)} in {at(row)}. "
             "Correct the cell, leave it empty (that means missing), or drop the column with --drop."
@@ -239,7 +239,7 @@ def _encode_numbers(column: Column, cells: Cells, into: np.ndarray) -> int:
 def _as_numbers(column: Column, cells: Cells) -> np.ndarray:
     kind, values = _classify(column.name, cells)
     if kind == "category":
-        fits = _NUMBER.fullmatch if column.kind == "number" else _FLAGS.__contains__
+        fits = NUMBER.fullmatch if column.kind == "number" else _FLAGS.__contains__
         row, text = _first(values.tolist(), lambda text: not fits(text))
         raise _unlike_before(column, row, quoted(text))
     if kind != column.kind:

@@ -24,6 +24,7 @@ import numpy as np
 
 from dahgnn.checks import bad_type, bad_value
 from dahgnn.table_columns import (
+    NUMBER,
     Column,
     as_texts,
     encode_columns,
@@ -34,6 +35,8 @@ from dahgnn.table_columns import (
 from dahgnn.table_sources import Cells, Source, Texts, at, joined, quoted, read_source
 
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
+# So many different numbers may be grades.
+_FEW_CLASSES = 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,9 +166,22 @@ def _read_labels(cells: Cells, name: str, is_array: bool) -> tuple[tuple[str | N
             notes.append(f"The label -1 was taken for unlabelled, in {texts.count('-1')} rows.")
             texts = [None if text == "-1" else text for text in texts]
     counts = Counter(text for text in texts if text is not None)
+    _check_classes(counts, name)
+    if "-1" in counts:
+        notes.append("The label -1 was taken for a class.")
     classes = joined([f"{quoted(label)} ({count})" for label, count in counts.most_common()]) or "none"
     known = f"{counts.total()} of {len(texts)} rows are labelled in '{name}', with {len(counts)} classes"
     return tuple(texts), [f"{known}: {classes}.", *notes]
+
+
+def _check_classes(counts: Counter[str], name: str) -> None:
+    """Refuse measured numbers: few of them are equal, and some are not whole."""
+    measured = all(NUMBER.fullmatch(text) for text in counts) and any("." in text for text in counts)
+    if measured and len(counts) > max(_FEW_CLASSES, counts.total() / 2):
+        raise ValueError(
+            f"The labels in '{name}' must be classes. Got {len(counts)} different numbers in "
+            f"{counts.total()} rows."
+        )
 
 
 def _has_minus_one_for_none(texts: Texts) -> bool:
