@@ -327,11 +327,11 @@ def _uncertain(view: FitView, guess: _Guess) -> str:
 
 def _uncertain_row(view: FitView, guess: _Guess, row: int) -> str:
     second = int(guess.second[row])
-    rival = f"{_cut(view.classes[second])} {_percent(guess.next[row])}" if second >= 0 else "none"
+    rival = f"{_cut(view.classes[second])}, {_percent(guess.next[row])}" if second >= 0 else "none"
     return (
         f'<tr data-row="{row}"><th scope="row"><button type="button" class="link">'
         f"{_cut(view.ids[row])}</button></th><td>{_percent(guess.margin[row])}</td>"
-        f'<td class="text">{_cut(view.classes[int(guess.first[row])])} {_percent(guess.top[row])}</td>'
+        f'<td class="text">{_cut(view.classes[int(guess.first[row])])}, {_percent(guess.top[row])}</td>'
         f'<td class="text">{rival}</td><td>{view.density[row]:.4g}</td></tr>'
     )
 
