@@ -561,3 +561,10 @@ def test_progress_is_logged_by_the_clock(iris, caplog, monkeypatch):
     said = [record.getMessage() for record in caplog.records]
     assert sum("epoch" in line and "loss" in line for line in said) == len(classifier.history_)
     assert said[-1] == f"Network 1 ended by {classifier.stopped_}, best epoch {classifier.best_epochs_[0]}"
+
+
+def test_fitted_rows_are_known_in_single_precision_too(iris):
+    rows = 1.1 * iris[0]  # which float32 rounds
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(iris[1]))
+    assert np.array_equal(classifier.predict_proba(rows), classifier.label_distributions_)
+    assert np.array_equal(classifier.predict_proba(rows.astype(np.float32)), classifier.label_distributions_)

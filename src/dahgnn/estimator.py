@@ -61,6 +61,8 @@ _BATCH = 4096
 _MOST_NUMBERS = 1 << 30
 # A quarter of what float32 can hold, so that differences stay in its range.
 _LARGEST = float(np.finfo(np.float32).max) / 4
+# A row is a fitted one if it is this near, by its length: float32 and float64 of the same numbers are.
+_ROUNDING = 1e-6
 # Between two epochs that are logged.
 _SECONDS_A_LINE = 5
 # What scikit-learn keeps of the columns of a fit.
@@ -602,7 +604,7 @@ class DAHGNNClassifier(
                 new, dense = (
                     torch.stack(each).double().mean(0).numpy() for each in zip(*several, strict=True)
                 )
-                equal = (found.distances[:, 0] == 0).numpy()
+                equal = (found.distances[:, 0] <= _ROUNDING * some.norm(dim=1)).numpy()
                 rows = found.indices[:, 0].numpy()[equal]
                 new[equal], dense[equal] = fitted[rows, :-1], fitted[rows, -1]
                 logits[start : start + _BATCH], density[start : start + _BATCH] = new, dense
