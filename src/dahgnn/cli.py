@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import logging
 import math
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _complain(f"{error.name} is not installed. It comes with dahgnn's extra '{options.extra}'.", 2)
     except (OSError, ValueError) as error:
-        return _complain(str(error), 2)
+        return _complain(_explain_error(error), 2)
     return 0
 
 
@@ -331,6 +332,15 @@ def _print_written(folder: Path, written: Sequence[Path]) -> None:
 def _version(_: argparse.Namespace) -> None:
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no CUDA device"
     print(f"dahgnn {__version__}, Python {platform.python_version()}, torch {torch.__version__}, {device}")
+
+
+def _explain_error(error: OSError | ValueError) -> str:
+    """Say in words what the system says by a number; what was being written is whole or absent."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "The disk is full. What was finished before is kept: make room, and start again."
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}."
+    return str(error)
 
 
 def _complain(message: str, status: int) -> int:
