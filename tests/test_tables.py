@@ -218,7 +218,7 @@ NEEDS_LATEX = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdfla
 
 @NEEDS_LATEX
 def test_latex_compiles(tmp_path, lines):
-    set_by_latex(tmp_path, latex(hostile_summary(lines)))
+    assert "Output written on paper.pdf" in set_by_latex(tmp_path, latex(hostile_summary(lines)))
 
 
 @NEEDS_LATEX
