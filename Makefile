@@ -19,7 +19,7 @@ setup: .venv/.done
 
 # The stamp comes last, so that a set-up that was cut off starts again. The constraints hold for the
 # build environment too (PIP_CONSTRAINT), which a plain --constraint would not reach.
-.venv/.done: pyproject.toml constraints.txt setup.py $(wildcard src/dahgnn/kernels_cpu*.cpp src/dahgnn/kernels_cpu*.inl)
+.venv/.done: pyproject.toml constraints.txt setup.py $(wildcard src/dahgnn/kernels/cpu/*.cpp src/dahgnn/kernels/cpu/*.inl)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "dahgnn needs Python 3.11 or later; name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv --clear .venv

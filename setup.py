@@ -1,7 +1,7 @@
 """Build the CPU kernels with the package; everything else is in pyproject.toml.
 
-The extension is a plain shared library that `dahgnn.kernels_cpu` loads by itself. It is optional: without
-a C++ compiler the package installs all the same and computes by plain PyTorch.
+The extension is a plain shared library that `dahgnn.kernels.cpu.launch` loads by itself. It is optional:
+without a C++ compiler the package installs all the same and computes by plain PyTorch.
 """
 
 import sys
@@ -18,9 +18,9 @@ if sys.platform.startswith("linux"):
 setup(
     ext_modules=[
         Extension(
-            "dahgnn._kernels_cpu",
-            sources=["src/dahgnn/kernels_cpu.cpp"],
-            depends=sorted(str(path) for path in Path("src/dahgnn").glob("kernels_cpu*.inl")),
+            "dahgnn.kernels.cpu._kernels",
+            sources=["src/dahgnn/kernels/cpu/kernels.cpp"],
+            depends=sorted(str(path) for path in Path("src/dahgnn/kernels/cpu").glob("*.inl")),
             extra_compile_args=flags,
             language="c++",
             optional=True,

@@ -7,7 +7,7 @@ This is ``dahgnn bench`` for a machine on which dahgnn is not installed but lies
 
 import sys
 
-from dahgnn.cli import main
+from dahgnn.cli.commands import main
 
 if __name__ == "__main__":
     sys.exit(main(["bench", *sys.argv[1:]]))

@@ -37,11 +37,11 @@ from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 from threadpoolctl import threadpool_limits
 
 from dahgnn import DAHGNNClassifier
-from dahgnn.datasets import load_embedded_digits
-from dahgnn.features import features_path, load_features
-from dahgnn.line_files import Line, append_lines, mend
-from dahgnn.run_lines import describe_place
-from dahgnn.splits import Split, sample_per_class
+from dahgnn.experiments.lines import describe_place
+from dahgnn.files.jsonl import Line, append_lines, mend
+from dahgnn.images.cnn_features import features_path, load_features
+from dahgnn.images.datasets import load_embedded_digits
+from dahgnn.training.splits import Split, sample_per_class
 
 Array = NDArray[Any]
 

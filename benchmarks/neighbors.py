@@ -21,10 +21,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dahgnn.bench import describe, write_lines
-from dahgnn.datasets import load_mnist
-from dahgnn.floor import synchronize
-from dahgnn.knn import knn
+from dahgnn.bench.lower_bound import synchronize
+from dahgnn.bench.measure import describe, write_lines
+from dahgnn.graph.neighbours import knn
+from dahgnn.images.datasets import load_mnist
 
 K = 10
 # Rows of the bare product at a time; all of it would take 20 GB for 70,000 nodes.

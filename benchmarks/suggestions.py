@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from dahgnn import DAHGNNClassifier
-from dahgnn.datasets import load_embedded_digits
-from dahgnn.explanation import suggest
-from dahgnn.run_lines import describe_place
+from dahgnn.classifier.explanation import suggest
+from dahgnn.experiments.lines import describe_place
+from dahgnn.images.datasets import load_embedded_digits
 
 FIRST, MORE, ROUNDS = 5, 50, 3
 

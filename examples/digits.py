@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
 
 from dahgnn import DAHGNNClassifier
-from dahgnn.splits import sample_per_class
+from dahgnn.training.splits import sample_per_class
 
 X, y = load_digits(return_X_y=True)
 X, X_new, y, y_new = train_test_split(X, y, test_size=500, random_state=0)

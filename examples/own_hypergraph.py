@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.metrics import accuracy_score
 
 from dahgnn import DAHGNNClassifier, Hypergraph
-from dahgnn.splits import sample_per_class
+from dahgnn.training.splits import sample_per_class
 
 Papers = tuple[np.ndarray | csr_array, np.ndarray, np.ndarray, np.ndarray]
 

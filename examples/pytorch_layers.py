@@ -19,7 +19,7 @@ from dahgnn import (
     fit,
     split_per_class,
 )
-from dahgnn.knn import knn
+from dahgnn.graph.neighbours import knn
 
 
 class TwoViews(nn.Module):

@@ -12,7 +12,7 @@ from sklearn.datasets import load_wine
 from sklearn.metrics import accuracy_score
 
 from dahgnn import DAHGNNClassifier
-from dahgnn.table_files import read_table
+from dahgnn.tables.table import read_table
 
 
 def write_wines(folder: Path) -> tuple[np.ndarray, np.ndarray]:

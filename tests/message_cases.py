@@ -11,10 +11,11 @@ import torch
 from oracles import normal
 from torch import Tensor
 
-from dahgnn import kernels_gpu, ops
-from dahgnn.attention import Vectors, trace
-from dahgnn.density import rounding
-from dahgnn.segments import Incidence, Segments
+from dahgnn.kernels.gpu import launch as kernels_gpu
+from dahgnn.kernels.incidence import Incidence, Segments
+from dahgnn.nn.density import rounding
+from dahgnn.nn.messages import Vectors, trace
+from dahgnn.ops import sparse as ops
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"

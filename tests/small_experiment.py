@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dahgnn.experiments import Task
-from dahgnn.knn import knn
-from dahgnn.specs import Spec, parse_spec
+from dahgnn.experiments.runner import Task
+from dahgnn.experiments.spec import Spec, parse_spec
+from dahgnn.graph.neighbours import knn
 
 TABLE = {
     "name": "small",

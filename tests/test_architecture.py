@@ -1,121 +1,97 @@
-"""A module imports only modules of a strictly lower rank, and each has its test."""
+"""Rooms import only rooms above them, no import runs in a circle, and each module has its test."""
 
 import ast
 import os
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "dahgnn"
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "dahgnn"
 
-RANKS = {
-    "_version": 0,
-    "checks": 0,
-    "files": 0,
-    "segments": 0,
-    "threads": 0,
-    "line_files": 0,
-    "significance": 0,
-    "document": 0,
-    "kernels_triton": 1,
-    "config": 1,
-    "kernels_cpu": 1,
-    "tensor_files": 1,
-    "summary": 1,
-    "figure": 1,
-    "kernels_density": 2,
-    "kernels_forward": 2,
-    "kernels_backward": 2,
-    "kernels_rows": 2,
-    "kernels_training": 2,
-    "splits": 2,
-    "datasets": 2,
-    "downloads": 2,
-    "tables": 2,
-    "kernels_gpu": 3,
-    "cnn": 3,
-    "charts": 2,
-    "report": 3,
-    "ops": 4,
-    "knn": 4,
-    "cnn_training": 4,
-    "hypergraph": 5,
-    "features": 5,
-    "classical": 5,
-    "density": 6,
-    "peers": 6,
-    "attention": 7,
-    "floor": 7,
-    "layers": 8,
-    "model": 9,
-    "baselines": 9,
-    "persistence": 10,
-    "induction": 10,
-    "plain_loop": 10,
-    "specs": 10,
-    "graph_loop": 11,
-    "labels": 1,
-    "calibration": 1,
-    "table_sources": 1,
-    "table_columns": 2,
-    "table_files": 3,
-    "fit_page": 1,
-    "training": 12,
-    "scaling": 2,
-    "estimator": 13,
-    "explanation": 14,
-    "classifier_files": 14,
-    "fit_folder": 15,
-    "layout": 5,
-    "run_lines": 13,
-    "demo": 14,
-    "bench": 14,
-    "experiments": 14,
-    "search": 15,
-    "reproduce": 16,
-    "cli": 17,
-    "__main__": 18,
+# In the order in which they may import: a room imports only those that stand before it.
+ROOMS = [
+    "_version",
+    "checks",
+    "config",
+    "threads",
+    "files",
+    "kernels",
+    "ops",
+    "graph",
+    "nn",
+    "training",
+    "classifier",
+    "baselines",
+    "tables",
+    "images",
+    "experiments",
+    "report",
+    "bench",
+    "cli",
+    "__main__",
+]
+
+
+def name_of(path: Path) -> str:
+    """The module of a file, such as "graph.hypergraph"; that of an ``__init__.py`` is its folder."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {
+    name_of(path): path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if path.parent != SOURCE or path.stem != "__init__"
 }
-MODULES = sorted(path.stem for path in SOURCE.glob("*.py") if path.stem != "__init__")
+PACKAGES = {name for name, path in MODULES.items() if path.stem == "__init__"}
 
 
 def imported_modules(module: str) -> set[str]:
-    tree = ast.parse((SOURCE / f"{module}.py").read_text())
     names = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively"
-            names.add(node.module or "")
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
+            names.add(node.module or "")
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
-    ours = {name.split(".")[1] for name in names if name.startswith("dahgnn.")}
-    return ours & set(MODULES)
+    ours = {name.removeprefix("dahgnn.") for name in names if name.startswith("dahgnn.")}
+    return ours & (MODULES.keys() - PACKAGES)
 
 
-def test_every_module_has_a_rank():
-    assert set(MODULES) == set(RANKS)
+def room_of(module: str) -> str:
+    return module.split(".")[0]
+
+
+def test_every_room_is_in_the_list():
+    assert {room_of(module) for module in MODULES} == set(ROOMS)
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_module_imports_only_lower_ranks(module):
+def test_a_room_imports_only_rooms_above_it(module):
+    allowed = ROOMS[: ROOMS.index(room_of(module)) + 1]
     for name in imported_modules(module):
-        assert RANKS[name] < RANKS[module], (
-            f"{module} (rank {RANKS[module]}) imports {name} (rank {RANKS[name]})"
-        )
+        assert room_of(name) in allowed, f"{module} imports {name}"
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if not name.startswith("_")])
+def test_kernels_import_nothing_of_ours():
+    names = [name for module in MODULES if room_of(module) == "kernels" for name in imported_modules(module)]
+    assert {room_of(name) for name in names} == {"kernels"}
+
+
+def test_no_import_runs_in_a_circle():
+    order = TopologicalSorter({module: imported_modules(module) for module in MODULES})
+    assert len(list(order.static_order())) == len(MODULES)  # a circle raises
+
+
+@pytest.mark.parametrize("module", sorted(MODULES.keys() - PACKAGES - {"_version", "__main__"}))
 def test_every_module_has_a_test_file(module):
-    assert (Path(__file__).parent / f"test_{module}.py").exists()
-
-
-def test_the_source_is_one_level_deep():
-    folders = {path.name for path in SOURCE.iterdir() if path.is_dir()} - {"__pycache__"}
-    assert folders == {"specs"}  # which holds data alone
-    assert {path.suffix for path in (SOURCE / "specs").iterdir()} == {".toml"}
+    *rooms, name = module.split(".")
+    assert TESTS.joinpath(*rooms, f"test_{name}.py").exists()
 
 
 def test_import_leaves_optional_packages_alone():

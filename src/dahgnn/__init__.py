@@ -11,18 +11,18 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from dahgnn._version import __version__
-from dahgnn.baselines import HGNN
 from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
-from dahgnn.hypergraph import Hypergraph
-from dahgnn.layers import DensityAwareAttention, HypergraphConvolution
-from dahgnn.model import DAHGNN
-from dahgnn.persistence import load_model, save_model
-from dahgnn.splits import Split, split_per_class
-from dahgnn.training import FitResult, fit, fit_many
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.nn.hgnn import HGNN
+from dahgnn.nn.layers import DensityAwareAttention, HypergraphConvolution
+from dahgnn.nn.model import DAHGNN
+from dahgnn.nn.saving import load_model, save_model
+from dahgnn.training.fit import FitResult, fit, fit_many
+from dahgnn.training.splits import Split, split_per_class
 
 if TYPE_CHECKING:
-    from dahgnn.classifier_files import load_classifier, save_classifier
-    from dahgnn.estimator import DAHGNNClassifier
+    from dahgnn.classifier.estimator import DAHGNNClassifier
+    from dahgnn.classifier.saving import load_classifier, save_classifier
 
 __all__ = [
     "DAHGNN",
@@ -48,9 +48,9 @@ __all__ = [
 
 
 _ESTIMATOR = {
-    "DAHGNNClassifier": "estimator",
-    "load_classifier": "classifier_files",
-    "save_classifier": "classifier_files",
+    "DAHGNNClassifier": "classifier.estimator",
+    "load_classifier": "classifier.saving",
+    "save_classifier": "classifier.saving",
 }
 
 

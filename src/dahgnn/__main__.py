@@ -2,7 +2,7 @@
 
 import sys
 
-from dahgnn.cli import main
+from dahgnn.cli.commands import main
 
 if __name__ == "__main__":
     sys.exit(main())

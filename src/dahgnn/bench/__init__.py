@@ -1,0 +1,1 @@
+"""Measurements beside peers and beside the least time there can be."""

@@ -1,0 +1,152 @@
+"""The least time of an epoch: what must be computed and moved, by what the machine was seen to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dahgnn.bench.peers import N_CLASSES
+from dahgnn.config import ModelConfig
+from dahgnn.graph.hypergraph import Hypergraph
+
+# Of the attention layers: heads, and units of each.
+_LAYERS = ((ModelConfig.heads, ModelConfig.units), (1, N_CLASSES))
+
+_WORD = 4  # bytes of a float32, and of an index that counts to two billion
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a machine was seen to do.
+
+    Attributes
+    ----------
+    bandwidth : float
+        Bytes a second that a large copy reads and writes.
+    rate : float
+        Operations a second of a large square product in float32.
+    """
+
+    bandwidth: float
+    rate: float
+
+    @classmethod
+    def measure(cls, device: torch.device) -> Machine:
+        """Copy and multiply for some tenths of a second; the fastest of the repetitions counts."""
+        cuda = device.type == "cuda"
+        # 1 GiB or 256 MiB: more than caches hold.
+        source = torch.ones(2**28 if cuda else 2**26, device=device)
+        target = torch.zeros_like(source)
+        bandwidth = 2 * _WORD * len(source) / _least_seconds(lambda: target.copy_(source), device)
+        size = 8192 if cuda else 2048
+        # Random numbers, since a GPU that multiplies equal ones draws less power and runs faster.
+        left, right = (torch.rand(size, size, device=device) for _ in range(2))
+        rate = 2 * size**3 / _least_seconds(lambda: left @ right, device)
+        return cls(bandwidth=bandwidth, rate=rate)
+
+
+def _least_seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Repeat some work for a fifth of a second, six times at least, and return the shortest time."""
+    seconds: list[float] = []
+    while len(seconds) < 6 or sum(seconds) < 0.2:
+        synchronize(device)
+        start = time.perf_counter()
+        work()
+        synchronize(device)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a task is; columns of zeros do not count, since nothing must be computed of them."""
+
+    nodes: int
+    hyperedges: int
+    incidences: int
+    columns: int
+
+    @classmethod
+    def of(cls, features: Tensor, hypergraph: Hypergraph) -> Size:
+        """Count."""
+        columns = int(features.any(0).sum())
+        return cls(hypergraph.n_nodes, hypergraph.n_hyperedges, hypergraph.n_incidences, columns)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least seconds of an epoch.
+
+    Attributes
+    ----------
+    products : float
+        For the two large products.
+    incidences : float
+        For the passes over the incidences.
+    """
+
+    products: float
+    incidences: float
+
+    @property
+    def seconds(self) -> float:
+        """The sum."""
+        return self.products + self.incidences
+
+
+def floor(size: Size, machine: Machine, *, runs: int = 1) -> Floor:
+    """Compute the least time of an epoch from its operations, its bytes and the machine's speeds.
+
+    With n nodes, m hyperedges, t incidences, d columns, R networks, and words of four bytes:
+
+    - *Products.* The propagated features (m, d) times weights (d, 32 R), forward, and their transpose times a
+      gradient, backward: 2 · 2 m d · 32 R operations, and 2 m d words to read. The longer of both counts.
+    - *Passes.* In an attention layer of h heads with u units, r = h u, each of the two directions passes once
+      over the incidences forward and once backward. Forward reads the rows and shares of sources and targets,
+      the indices, and writes the sums and the coefficients: (n + m)(r + h) + t (h + 1) words. Backward reads
+      the gradient, the sums, the rows, the shares, the coefficients and the indices, and writes the gradients
+      of rows and shares: 2 (n + m)(r + h) + t (h + 1). The layer moves 6 (n + m)(r + h) + 4 t (h + 1) words;
+      of R networks R times as many, but for the indices, 4 t.
+
+    A row counts once a pass, however many incidences gather it, as if a cache held it in between. Not counted
+    are the second half of the convolution, the density, layer 2's small products, loss, evaluation and Adam.
+    Where the whole task fits into a cache, or few nodes have a gradient in the last layer, an epoch needs a
+    little less than this.
+
+    Parameters
+    ----------
+    size : Size
+        Of the task.
+    machine : Machine
+        Its measured speeds.
+    runs : int
+        Networks that are trained side by side, on the same features.
+
+    Returns
+    -------
+    Floor
+
+    Examples
+    --------
+    >>> size = Size(nodes=1000, hyperedges=1000, incidences=11000, columns=784)
+    >>> round(floor(size, Machine(bandwidth=1e9, rate=1e9)).seconds, 5)
+    0.10384
+    """
+    heads, units = _LAYERS[0]
+    entries = size.hyperedges * size.columns
+    products = max(4 * entries * heads * units * runs / machine.rate, 2 * entries * _WORD / machine.bandwidth)
+    words = 0
+    for heads, units in _LAYERS:
+        words += 6 * (size.nodes + size.hyperedges) * (heads * units + heads) * runs
+        words += 4 * size.incidences * (heads * runs + 1)
+    return Floor(products, words * _WORD / machine.bandwidth)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait for a GPU."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,1 @@
+"""The scikit-learn classifier: labels, calibration, explanation, classifiers in files."""

@@ -1,0 +1,188 @@
+"""Why a row got its label, and which rows to label next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dahgnn.checks import bad_value, check_count
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.nn.messages import Trace
+
+if TYPE_CHECKING:
+    from dahgnn.classifier.estimator import DAHGNNClassifier
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """A row and how much of the attention it has, between 0 and 1."""
+
+    row: int
+    weight: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class HyperedgeShare:
+    """A hyperedge that a row is in, and how much of the row's attention it has in the last layer.
+
+    Attributes
+    ----------
+    hyperedge, centre : int, int or None
+        Its number, and the row that it was built around.
+    weight : float
+        Its share of the row's attention; those of all the row's hyperedges sum to one.
+    members : tuple of Share
+        Its rows and their shares of its own attention, the greatest first; they sum to one.
+    """
+
+    hyperedge: int
+    centre: int | None
+    weight: float
+    members: tuple[Share, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Where the label of a row comes from.
+
+    Attributes
+    ----------
+    row : int
+        Which.
+    hyperedges : tuple of HyperedgeShare
+        Those the row is in, the greatest share first.
+    labelled : tuple of Share
+        Labelled rows from which attention reached the row through both layers, the greatest share first.
+        The rest of that attention, up to one, comes from unlabelled rows.
+    """
+
+    row: int
+    hyperedges: tuple[HyperedgeShare, ...]
+    labelled: tuple[Share, ...]
+
+
+def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
+    """Say which hyperedges and labelled rows carried most attention to a fitted row.
+
+    Attention coefficients are means over heads and networks. That of a row through both layers is the sum
+    over all ways of messages from it, each the product of its coefficients (Abnar and Zuidema, 2020, call it
+    rollout). It tells where messages of the two attention layers came from, not what the label would be
+    without them; the convolution before them, and a shortcut from there to the logits, have no attention and
+    are left out.
+
+    Parameters
+    ----------
+    classifier : DAHGNNClassifier
+        Fitted.
+    row : int
+        Of the fitted rows.
+    """
+    traces = classifier.traces()
+    hypergraph, n = classifier.hypergraph_, classifier.hypergraph_.n_nodes
+    if not isinstance(row, int | np.integer) or not 0 <= row < n:
+        raise bad_value("row", "explain", f"between 0 and {n - 1}", row)
+    last = [second for _, second in traces]
+    there, back = (means(last, hypergraph, direction) for direction in ("there", "back"))
+    of_row = slice(*hypergraph.by_node.offsets[row : row + 2].tolist())
+    numbers, weights = hypergraph.by_node.indices[of_row].tolist(), back[of_row].tolist()
+    shares = tuple(
+        _hyperedge(hypergraph, number, weight, there)
+        for weight, number in sorted(zip(weights, numbers, strict=True), key=lambda pair: (-pair[0], pair[1]))
+    )
+    reached = np.mean([_rollout(row, [second, first], hypergraph) for first, second in traces], 0)
+    known = classifier.labelled_indices_
+    order = known[np.argsort(-reached[known], kind="stable")]
+    labelled = tuple(Share(row=int(each), weight=float(reached[each])) for each in order if reached[each] > 0)
+    return Explanation(row=row, hyperedges=shares, labelled=labelled)
+
+
+def means(traces: Sequence[Trace], hypergraph: Hypergraph, direction: str) -> Tensor:
+    """Return the mean attention of heads and networks, (t,), in the forward order of the direction."""
+    if direction == "there":
+        found = [trace.there.coefficients(hypergraph.to_hyperedges).mean(1) for trace in traces]
+    else:
+        found = [trace.back.coefficients(hypergraph.to_nodes).mean(1) for trace in traces]
+    return torch.stack(found).mean(0)
+
+
+def _hyperedge(hypergraph: Hypergraph, number: int, weight: float, there: Tensor) -> HyperedgeShare:
+    part = slice(*hypergraph.by_hyperedge.offsets[number : number + 2].tolist())
+    members = zip(hypergraph.by_hyperedge.indices[part].tolist(), there[part].tolist(), strict=True)
+    return HyperedgeShare(
+        hyperedge=number,
+        centre=None if hypergraph.centres is None else int(hypergraph.centres[number]),
+        weight=weight,
+        members=tuple(
+            Share(row=row, weight=share)
+            for row, share in sorted(members, key=lambda member: (-member[1], member[0]))
+        ),
+    )
+
+
+def _rollout(row: int, traces: list[Trace], hypergraph: Hypergraph) -> NDArray[Any]:
+    """Return how much attention of one row each row has in the end, (n,)."""
+    there, back = hypergraph.to_hyperedges, hypergraph.to_nodes
+    nodes = torch.zeros(hypergraph.n_nodes, dtype=torch.float64)
+    nodes[row] = 1
+    for trace in traces:
+        for incidence, direction, count in (
+            (back, "back", hypergraph.n_hyperedges),
+            (there, "there", hypergraph.n_nodes),
+        ):
+            flow = nodes[incidence.owners] * means([trace], hypergraph, direction).double()
+            nodes = torch.zeros(count, dtype=torch.float64).index_add_(0, incidence.forward.indices, flow)
+    return nodes.numpy()
+
+
+def suggest(classifier: DAHGNNClassifier, count: int) -> NDArray[np.int64]:
+    """Choose rows whose labels would help most: uncertain ones, in dense places, apart from each other.
+
+    Each choice is the unlabelled row of the greatest (1 − margin) · density, where the margin is the
+    difference of its two greatest probabilities. Its neighbours, and the rows whose neighbour it is, are then
+    left out until nobody else is left.
+
+    Parameters
+    ----------
+    classifier : DAHGNNClassifier
+        Fitted.
+    count : int
+        Rows to choose; fewer are given where fewer are unlabelled.
+
+    Returns
+    -------
+    array of int, (count,)
+        The most useful first.
+    """
+    check_count("count", count, "suggest")
+    classifier.traces()  # refuses one that is not fitted
+    scores = (1 - margins(classifier.label_distributions_)) * classifier.density_
+    free = np.ones(len(scores), dtype=bool)
+    free[classifier.labelled_indices_] = False
+    near = free.copy()
+    ways = classifier.hypergraph_.neighbourhood("centre")
+    order = np.argsort(-scores, kind="stable")
+    chosen: list[int] = []
+    while len(chosen) < min(count, int(free.sum())):
+        for row in order:
+            if near[row] and len(chosen) < count:
+                chosen.append(int(row))
+                near[row] = False
+                for segments in ways:
+                    first, last = segments.offsets[row : row + 2].tolist()
+                    near[segments.indices[first:last].numpy()] = False
+        # All that are left stand near a chosen one: another round takes them.
+        near = free.copy()
+        near[chosen] = False
+    return np.array(chosen, dtype=np.int64)
+
+
+def margins(probabilities: NDArray[Any]) -> NDArray[Any]:
+    """Return by how much the greatest probability of a row exceeds the second, (n,)."""
+    highest = np.partition(probabilities, -2, axis=1)[:, -2:]
+    return np.asarray(highest[:, 1] - highest[:, 0])

@@ -1,0 +1,1 @@
+"""Experiments: specs in, run lines out."""

@@ -1,0 +1,235 @@
+"""Run lines, written and read: what was measured, how it was reached, when, and on what."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dahgnn._version import __version__
+from dahgnn.files.jsonl import Line
+from dahgnn.training.fit import FitResult, accuracy
+from dahgnn.training.plain_loop import Epoch
+from dahgnn.training.splits import Split
+
+logger = logging.getLogger(__name__)
+
+# What a count in a line can be.
+_COUNTS = range(10**9)
+# Points of a learning curve that a line keeps.
+_CURVE = 40
+_PARTS = ("train", "validation", "test")
+
+
+def compose_line(split: Split, labels: Tensor, predictions: Tensor, seconds: float, device: str) -> Line:
+    """Compose what every method's line has; that of a network has more, see `describe_training`.
+
+    Parameters
+    ----------
+    split : Split
+        Of the run.
+    labels, predictions : Tensor of int64, (n,)
+        True and predicted classes.
+    seconds : float
+        Of the fit.
+    device : str
+        "cpu" or a CUDA device.
+    """
+    return {
+        "labels": len(split.train),
+        "split": {"digest": split.digest, **{part: len(getattr(split, part)) for part in _PARTS}},
+        "metrics": {
+            f"{part}_accuracy": accuracy(predictions, labels, getattr(split, part)) for part in _PARTS
+        },
+        "confusion": _confusion(labels[split.test], predictions[split.test], int(labels.max()) + 1),
+        "history": None,
+        "epochs": None,
+        "best_epoch": None,
+        "stopped": None,
+        "seconds": round(seconds, 4),
+    } | describe_place(device)
+
+
+def describe_place(device: str) -> Line:
+    """Compose when, on what device and with which versions something was measured."""
+    return {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "device": _describe(device),
+        "versions": _versions(),
+    }
+
+
+def describe_training(result: FitResult) -> Line:
+    """Compose what the line of a network has besides."""
+    return {
+        "history": _curve(result.history),
+        "epochs": len(result.history) - 1,
+        "best_epoch": result.best_epoch,
+        "stopped": result.stopped,
+    }
+
+
+def _confusion(labels: Tensor, predictions: Tensor, n_classes: int) -> list[list[int]]:
+    """Count the test nodes of each true class (rows) and predicted class (columns)."""
+    cells = (labels * n_classes + predictions).bincount(minlength=n_classes**2)
+    counts: list[list[int]] = cells.view(n_classes, n_classes).tolist()
+    return counts
+
+
+def _curve(history: Sequence[Epoch]) -> dict[str, list[float]]:
+    """Thin a history out to the points that a picture needs, the first and the last among them."""
+    places = sorted({round(place) for place in np.linspace(0, len(history) - 1, min(_CURVE, len(history)))})
+    names = ("train_loss", "validation_loss", "validation_accuracy")
+    curve: dict[str, list[float]] = {"epoch": list(places)}
+    return curve | {name: [round(getattr(history[place], name), 4) for place in places] for name in names}
+
+
+def _describe(device: str) -> dict[str, Any]:
+    if device != "cpu":
+        return {"type": "cuda", "name": torch.cuda.get_device_name(device)}
+    return {"type": "cpu", "threads": torch.get_num_threads(), "machine": platform.machine()}
+
+
+@cache
+def _versions() -> dict[str, str]:
+    found = {"dahgnn": __version__, "python": platform.python_version()}
+    for name in ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def read_lines(path: Path, experiment: str | None = None) -> list[Line]:
+    """Read run lines, each run once.
+
+    Parameters
+    ----------
+    path : Path
+        One JSON object a line. A last line that a kill cut short is left out, with a warning.
+    experiment : str, optional
+        Whose lines they must be; by default that of the first line.
+
+    Raises
+    ------
+    ValueError
+        If another line cannot be read, lacks something, or is of another experiment.
+    """
+    chunks = path.read_bytes().split(b"\n")
+    lines: dict[str, Line] = {}
+    for number, chunk in enumerate(chunks, 1):
+        last = number == len(chunks)
+        if last and not chunk:
+            continue
+        line = _parse(chunk, f"Line {number} of {path}", last=last)
+        if line is None:
+            logger.warning("%s: line %d is cut short and left out.", path, number)
+            continue
+        experiment = line["experiment"] if experiment is None else experiment
+        if line["experiment"] != experiment:
+            raise ValueError(
+                f"Line {number} of {path} must be of experiment {experiment!r}. Got {line['experiment']!r}. "
+                "Give each experiment its own folder."
+            )
+        if line["key"] in lines:
+            logger.warning("%s: line %d repeats run %s; the first one counts.", path, number, line["key"])
+        lines.setdefault(line["key"], line)
+    return list(lines.values())
+
+
+def _parse(chunk: bytes, where: str, *, last: bool) -> Line | None:
+    """Return the line, or None for a last one that is cut."""
+    try:
+        line = json.loads(chunk.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        # Whole lines end in a newline, so only the rest after the last newline can be a cut one.
+        if last:
+            return None
+        raise ValueError(f"{where} must be a JSON object. Got {error}.") from error
+    problem = _problem(line)
+    if problem:
+        raise ValueError(f"{where} must be a run line with {problem}. Got {chunk[:60]!r}.")
+    return dict(line)
+
+
+def _problem(line: object) -> str:
+    """Name the first thing that a run line lacks, or nothing."""
+    if not isinstance(line, dict):
+        return "keys and values"
+    for name in ("experiment", "key", "dataset", "method", "finished"):
+        if not isinstance(line.get(name), str):
+            return f"a text '{name}'"
+    for name in ("labels", "run"):
+        if type(line.get(name)) is not int:
+            return f"an integer '{name}'"
+    for name in ("split", "metrics", "device", "versions"):
+        if not isinstance(line.get(name), dict):
+            return f"an object '{name}'"
+    return _problem_of_values(line)
+
+
+def _problem_of_values(line: Mapping[str, Any]) -> str:
+    accuracy: Any = line["metrics"].get("test_accuracy")
+    seconds: Any = line.get("seconds")
+    if not _is_number(accuracy) or not 0 <= accuracy <= 1:
+        return "a 'test_accuracy' between 0 and 1"
+    if not _is_number(seconds) or not 0 <= seconds <= 1e9:
+        return "a number of 'seconds'"
+    if line["labels"] not in _COUNTS or line["run"] not in _COUNTS:
+        return "a count of 'labels' and a number of a 'run'"
+    if not isinstance(line["split"].get("digest"), str):
+        return "the digest of its split"
+    try:
+        datetime.fromisoformat(line["finished"])
+    except ValueError:
+        return "an ISO date in 'finished'"
+    return _problem_of_details(line)
+
+
+def _problem_of_details(line: Mapping[str, Any]) -> str:
+    """Name what is wrong in that which some lines have."""
+    epochs, confusion, history, cnn = (line.get(name) for name in ("epochs", "confusion", "history", "cnn"))
+    if epochs is not None and (type(epochs) is not int or epochs not in _COUNTS):
+        return "a number of 'epochs', or none"
+    if confusion is not None and not _is_square(confusion):
+        return "a square matrix of counts as 'confusion'"
+    if history is not None and not _is_curve(history):
+        return "lists of numbers of one length as 'history'"
+    if cnn is not None and not (isinstance(cnn, dict) and _is_number(cnn.get("test_accuracy"))):
+        return "a 'test_accuracy' of its 'cnn'"
+    return ""
+
+
+def _is_square(matrix: object) -> bool:
+    return isinstance(matrix, list) and all(
+        isinstance(row, list)
+        and len(row) == len(matrix)
+        and all(type(count) is int and count in _COUNTS for count in row)
+        for row in matrix
+    )
+
+
+def _is_curve(history: object) -> bool:
+    if not isinstance(history, dict) or not all(isinstance(values, list) for values in history.values()):
+        return False
+    known = (value for values in history.values() for value in values if value is not None)
+    numbers = all(_is_number(value) and abs(value) < 1e15 for value in known)
+    return numbers and len({len(values) for values in history.values()}) == 1
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < 2**63
+    return isinstance(value, float) and math.isfinite(value)

@@ -1,0 +1,1 @@
+"""Scale of columns, nearest neighbours, hypergraphs."""

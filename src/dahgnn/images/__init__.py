@@ -1,0 +1,1 @@
+"""The three image datasets, the CNN and its features."""

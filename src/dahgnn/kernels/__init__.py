@@ -1,0 +1,1 @@
+"""Compiled kernels, and the form in which they take incidences."""

@@ -1,0 +1,154 @@
+// The layer's messages, sums over segments and small products, for the CPU: the twins of the plain PyTorch in
+// attention.py and ops.py.
+//
+// Plain buffers in, plain buffers out; nothing of torch or Python is linked. Every output row is written
+// by one thread in a fixed order, so results do not depend on the number of threads. The bodies are
+// compiled once for each instruction set (the .inl files), and chosen when the library is loaded.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
+
+#define INLINE inline __attribute__((always_inline))
+#ifdef __clang__
+#define SHUFFLE(mask, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(mask, a, b, ...) __builtin_shuffle(a, b, mask{__VA_ARGS__})
+// Vectors are passed between inlined functions alone, so how a call would pass them does not matter.
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+namespace generic {
+constexpr int LANES = 4;  // numbers of single precision in a vector
+#include "kernels.inl"
+#include "messages.inl"
+#include "forward.inl"
+#include "backward.inl"
+#include "products.inl"
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DAHGNN_X86 1
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+namespace avx2 {
+constexpr int LANES = 8;
+#include "kernels.inl"
+#include "messages.inl"
+#include "forward.inl"
+#include "backward.inl"
+#include "products.inl"
+}
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,prefer-vector-width=512")
+namespace avx512 {
+constexpr int LANES = 16;
+#include "kernels.inl"
+#include "messages.inl"
+#include "forward.inl"
+#include "backward.inl"
+#include "products.inl"
+}
+#pragma GCC pop_options
+#endif
+
+namespace {
+
+enum class Level { generic, avx2, avx512 };
+
+Level detect() {
+#ifdef DAHGNN_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+        return Level::avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Level::avx2;
+#endif
+    return Level::generic;
+}
+
+Level level = detect();
+
+}  // namespace
+
+#ifdef DAHGNN_X86
+#define DISPATCH(call)                                      \
+    if (level == Level::avx512) { using namespace avx512; call; } \
+    else if (level == Level::avx2) { using namespace avx2; call; } \
+    else { using namespace generic; call; }
+#else
+#define DISPATCH(call) { using namespace generic; call; }
+#endif
+
+extern "C" {
+
+// 0 is generic, 1 AVX2, 2 AVX-512; a request beyond what the processor has is lowered to that.
+int dahgnn_level(int request) {
+    if (request >= 0) level = std::min(static_cast<Level>(request), detect());
+    return static_cast<int>(level);
+}
+
+void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, int64_t* sizes) {
+    generic::message_sizes(nodes, hyperedges, heads, units, sizes);
+}
+
+#define EXPORT(T, name)                                                                                              \
+    void dahgnn_messages_forward_##name(                                                                             \
+        int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
+        const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
+        const int64_t* node_hyperedges, const T* wx, const T* e_share, const T* vectors,                             \
+        const int64_t* neighbour_offsets, const int64_t* neighbours, double delta, double tolerance, T* new_nodes,   \
+        T* new_hyperedges, T* kept, T* scratch) {                                                                    \
+        DISPATCH(messages_forward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,          \
+                                       {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},        \
+                                       wx, e_share, vectors},                                                        \
+                                      {neighbour_offsets, neighbours}, T(delta), T(tolerance), new_nodes,            \
+                                      new_hyperedges, kept, scratch}))                                               \
+    }                                                                                                                \
+    void dahgnn_messages_backward_##name(                                                                            \
+        int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
+        const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
+        const int64_t* node_hyperedges, const T* wx, const T* e_share, const T* vectors, const T* nodes_gradient,    \
+        const T* hyperedges_gradient, const T* new_nodes, T* kept, T* scratch, T* wx_gradient, T* e_share_gradient,  \
+        T* vectors_gradient) {                                                                                       \
+        DISPATCH(messages_backward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,         \
+                                        {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},       \
+                                        wx, e_share, vectors},                                                       \
+                                       nodes_gradient, hyperedges_gradient, new_nodes, kept, scratch, wx_gradient,   \
+                                       e_share_gradient, vectors_gradient}))                                         \
+    }                                                                                                                \
+    void dahgnn_gather_sum_##name(int threads, int64_t targets, int64_t width, const int64_t* offsets,               \
+                                  const int64_t* indices, const T* source_scale, const T* target_scale,              \
+                                  const T* values, T* output) {                                                      \
+        DISPATCH(gather_sum<T>(threads, targets, width, {offsets, indices}, source_scale, target_scale, values,      \
+                               output))                                                                              \
+    }                                                                                                                \
+    void dahgnn_grouped_product_##name(int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer,     \
+                                       const T* rows, const T* weights, T* output) {                                 \
+        DISPATCH(grouped_product<T>(threads, count, groups, inner, outer, rows, weights, output))                    \
+    }                                                                                                                \
+    void dahgnn_grouped_product_backward_##name(                                                                     \
+        int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer, const T* gradient, const T* rows,  \
+        const T* weights, T* rows_gradient, T* weights_gradient) {                                                   \
+        DISPATCH(grouped_product_backward<T>(threads, count, groups, inner, outer, gradient, rows, weights,          \
+                                             rows_gradient, weights_gradient))                                       \
+    }
+
+EXPORT(float, float32)
+EXPORT(double, float64)
+
+void dahgnn_product_float32(int threads, int64_t rows, int64_t inner, int64_t columns, const float* a,
+                            const float* b, float* c) {
+    DISPATCH(product(threads, rows, inner, columns, a, b, c))
+}
+
+}  // extern "C"

@@ -1,0 +1,195 @@
+"""Launch the compiled CPU kernels, the twins of the reference in `attention` and `ops`."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dahgnn.kernels.incidence import Incidence, Segments
+
+_SUFFIXES = {torch.float32: "float32", torch.float64: "float64"}
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Return the compiled library, or None if it was not built or does not load."""
+    for ending in importlib.machinery.EXTENSION_SUFFIXES:
+        path = Path(__file__).with_name("_kernels" + ending)
+        if path.exists():
+            try:
+                # At once, so that a missing OpenMP shows here and not in the middle of a fit.
+                return ctypes.CDLL(str(path), mode=os.RTLD_NOW)
+            except OSError:
+                return None
+    return None
+
+
+def supports(tensor: Tensor) -> bool:
+    """Tell whether there is a kernel for tensors of this device and precision."""
+    return tensor.device.type == "cpu" and tensor.dtype in _SUFFIXES and library() is not None
+
+
+def _loaded() -> ctypes.CDLL:
+    loaded = library()
+    if loaded is None:
+        raise RuntimeError("A kernel was called although `supports` says that there is none.")
+    return loaded
+
+
+@cache
+def _function(name: str, dtype: torch.dtype, kinds: tuple[type, ...]) -> Callable[..., None]:
+    """Find a kernel and tell ctypes what it takes: the number of threads, then arguments of such types."""
+    words: dict[type, Any] = {int: ctypes.c_int64, float: ctypes.c_double, bool: ctypes.c_int}
+    function = _loaded()[f"dahgnn_{name}_{_SUFFIXES[dtype]}"]
+    function.argtypes = [ctypes.c_int, *(words.get(kind, ctypes.c_void_p) for kind in kinds)]
+    function.restype = None
+    return function
+
+
+def _call(name: str, dtype: torch.dtype, *arguments: Tensor | float | None) -> None:
+    """Call a kernel; tensors go as their addresses, which are of contiguous memory."""
+    kinds = tuple(map(type, arguments))
+    addresses = (each.data_ptr() if isinstance(each, Tensor) else each for each in arguments)
+    _function(name, dtype, kinds)(torch.get_num_threads(), *addresses)
+
+
+def gather_sum(
+    values: Tensor, forward: Segments, source_scale: Tensor | None, target_scale: Tensor | None
+) -> Tensor:
+    """Sum the scaled sources of each segment, then scale the sums: (s, width) → (targets, width)."""
+    values = values.contiguous()
+    sums = values.new_empty(len(forward), values.shape[1])
+    _call(
+        "gather_sum", values.dtype, *sums.shape, forward.offsets, forward.indices,
+        _contiguous(source_scale), _contiguous(target_scale), values, sums,
+    )  # fmt: skip
+    return sums
+
+
+def grouped_product(rows: Tensor, weights: Tensor) -> Tensor:
+    """Multiply each group's part of a row with the group's matrix: (n, g, i), (g, i, o) → (n, g, o)."""
+    rows, weights = rows.contiguous(), weights.contiguous()
+    products = rows.new_empty(*rows.shape[:2], weights.shape[2])
+    _call("grouped_product", rows.dtype, len(rows), *weights.shape, rows, weights, products)
+    return products
+
+
+def grouped_product_backward(gradient: Tensor, rows: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of rows and of weights."""
+    gradient, rows, weights = gradient.contiguous(), rows.contiguous(), weights.contiguous()
+    rows_gradient, weights_gradient = torch.empty_like(rows), torch.empty_like(weights)
+    _call(
+        "grouped_product_backward", rows.dtype, len(rows), *weights.shape, gradient, rows, weights,
+        rows_gradient, weights_gradient,
+    )  # fmt: skip
+    return rows_gradient, weights_gradient
+
+
+def supports_product(matrix: Tensor, columns: int) -> bool:
+    """Tell whether `product` beats torch's: for single precision and fours of heads with eight units."""
+    small = columns % 32 == 0 and columns > 0 and matrix.shape[1] > 0
+    return small and matrix.dtype == torch.float32 and supports(matrix)
+
+
+def product(matrix: Tensor, weight: Tensor) -> Tensor:
+    """Return the product of a contiguous matrix (n, d) with a weight (d, columns)."""
+    weight = weight.contiguous()
+    result = weight.new_empty(len(matrix), weight.shape[1])
+    _call("product", matrix.dtype, *matrix.shape, weight.shape[1], matrix, weight, result)
+    return result
+
+
+def messages_forward(
+    wx: Tensor,
+    e_share: Tensor,
+    vectors: tuple[Tensor, Tensor, Tensor],
+    to_hyperedges: Incidence,
+    to_nodes: Incidence,
+    *,
+    neighbours: Segments | None,
+    delta: float | None,
+    tolerance: float,
+    slope: float,
+    activation: bool,
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """Pass messages to the hyperedges and back, see `attention.pass_messages`.
+
+    Returns
+    -------
+    nodes, hyperedges : Tensor, (n, heads, units), (m, heads, units)
+        The new rows.
+    kept : tuple of Tensor
+        What `messages_backward` needs besides.
+    """
+    wx, e_share = wx.contiguous(), e_share.contiguous()
+    nodes, hyperedges = torch.empty_like(wx), wx.new_empty(len(e_share), *wx.shape[1:])
+    sizes = _message_sizes(wx, e_share)
+    kept, scratch = wx.new_empty(sizes[0]), wx.new_empty(sizes[1])
+    around = (None, None) if neighbours is None else (neighbours.offsets, neighbours.indices)
+    _call(
+        "messages_forward", wx.dtype,
+        *_messages(wx, e_share, vectors, to_hyperedges.forward, to_nodes.forward, slope, activation),
+        *around, 0.0 if delta is None else float(delta), tolerance, nodes, hyperedges, kept, scratch,
+    )  # fmt: skip
+    return nodes, hyperedges, (kept,)
+
+
+def messages_backward(
+    nodes_gradient: Tensor,
+    hyperedges_gradient: Tensor | None,
+    wx: Tensor,
+    e_share: Tensor,
+    vectors: tuple[Tensor, Tensor, Tensor],
+    nodes: Tensor,
+    hyperedges: Tensor,
+    kept: tuple[Tensor, ...],
+    to_hyperedges: Incidence,
+    to_nodes: Incidence,
+    *,
+    slope: float,
+    activation: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of wx, e_share and the vectors (3, heads, units); the density is a constant."""
+    del hyperedges  # they are among what was kept
+    wx, e_share = wx.contiguous(), e_share.contiguous()
+    gradients = torch.empty_like(wx), torch.empty_like(e_share), wx.new_empty(3, *wx.shape[1:])
+    scratch = wx.new_empty(_message_sizes(wx, e_share)[2])
+    _call(
+        "messages_backward", wx.dtype,
+        *_messages(wx, e_share, vectors, to_hyperedges.forward, to_nodes.forward, slope, activation),
+        nodes_gradient.contiguous(), _contiguous(hyperedges_gradient), nodes, *kept, scratch, *gradients,
+    )  # fmt: skip
+    return gradients
+
+
+def _messages(
+    wx: Tensor,
+    e_share: Tensor,
+    vectors: tuple[Tensor, Tensor, Tensor],
+    by_hyperedge: Segments,
+    by_node: Segments,
+    slope: float,
+    activation: bool,
+) -> tuple[Tensor | float, ...]:
+    """Return the arguments that both directions begin with."""
+    lists = by_hyperedge.offsets, by_hyperedge.indices, by_node.offsets, by_node.indices
+    return len(wx), *e_share.shape, wx.shape[2], slope, activation, *lists, wx, e_share, torch.stack(vectors)
+
+
+def _message_sizes(wx: Tensor, e_share: Tensor) -> list[int]:
+    """Return how many numbers are kept for the gradient, and how many each direction needs for itself."""
+    sizes = (ctypes.c_int64 * 3)()
+    _loaded().dahgnn_message_sizes(*map(ctypes.c_int64, (len(wx), *e_share.shape, wx.shape[2])), sizes)
+    return list(sizes)
+
+
+def _contiguous(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()

@@ -1,0 +1,1 @@
+"""Density, messages, layers, networks, and networks in files."""

@@ -1,0 +1,219 @@
+"""The network of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout, elu
+
+from dahgnn.checks import check_count
+from dahgnn.config import ModelConfig
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.nn.layers import AttentionWeights, DensityAwareAttention, HypergraphConvolution, xavier_uniform
+from dahgnn.ops.sparse import Dropout, PropagatedFeatures, Weights, grouped_product
+
+_ATTENTION = ("weight", "attention_node", "attention_hyperedge")
+
+
+class DAHGNN(nn.Module):
+    """Density-aware hypergraph neural network: a convolution, then two attention layers.
+
+    Parameters
+    ----------
+    in_features : int
+        Length d₀ of a feature vector.
+    n_classes : int
+        Number of classes c, two or more.
+    hidden, heads, units, delta, density, neighbourhood, density_gradient, convolution, final_activation
+        As in `ModelConfig`, with the paper's values as defaults.
+    activation, dropout, shortcut
+        Likewise; not in the paper, and off.
+    generator : torch.Generator, optional
+        Source of the initial weights.
+
+    Examples
+    --------
+    >>> features = torch.rand(50, 7)
+    >>> hypergraph = Hypergraph.from_features(features, k=5)
+    >>> DAHGNN(in_features=7, n_classes=3)(features, hypergraph).shape
+    torch.Size([50, 3])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        *,
+        hidden: int = ModelConfig.hidden,
+        heads: int = ModelConfig.heads,
+        units: int = ModelConfig.units,
+        delta: float = ModelConfig.delta,
+        density: bool = ModelConfig.density,
+        neighbourhood: str = ModelConfig.neighbourhood,
+        density_gradient: bool = ModelConfig.density_gradient,
+        convolution: str = ModelConfig.convolution,
+        final_activation: bool = ModelConfig.final_activation,
+        activation: bool = ModelConfig.activation,
+        dropout: float = ModelConfig.dropout,
+        shortcut: bool = ModelConfig.shortcut,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_count("in_features", in_features, "DAHGNN")
+        check_count("n_classes", n_classes, "DAHGNN", low=2)
+        self.in_features, self.n_classes = in_features, n_classes
+        self.config = ModelConfig(
+            hidden=hidden,
+            heads=heads,
+            units=units,
+            delta=delta,
+            density=density,
+            neighbourhood=neighbourhood,
+            density_gradient=density_gradient,
+            convolution=convolution,
+            final_activation=final_activation,
+            activation=activation,
+            dropout=dropout,
+            shortcut=shortcut,
+        )
+        attention = partial(
+            DensityAwareAttention,
+            delta=delta,
+            density=density,
+            neighbourhood=neighbourhood,
+            density_gradient=density_gradient,
+            generator=generator,
+        )
+        self.convolution = HypergraphConvolution(
+            in_features, hidden, convolution=convolution, generator=generator
+        )
+        self.attention1 = attention(hidden, units, heads=heads)
+        self.attention2 = attention(heads * units, n_classes, final_activation=final_activation)
+        self.shortcut = nn.Parameter(torch.empty(hidden, n_classes)) if shortcut else None
+        if self.shortcut is not None:
+            xavier_uniform(self.shortcut, generator)
+
+    @classmethod
+    def from_config(
+        cls, in_features: int, n_classes: int, config: ModelConfig, generator: torch.Generator | None = None
+    ) -> DAHGNN:
+        """Make the network that a config describes."""
+        return cls(in_features, n_classes, **asdict(config), generator=generator)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the constructor needs to make a network of the same shape."""
+        return {"in_features": self.in_features, "n_classes": self.n_classes, **asdict(self.config)}
+
+    def fold(
+        self, features: Tensor, hypergraph: Hypergraph, precision: str = "float32"
+    ) -> Callable[[Weights, Dropout], tuple[Tensor, Tensor]]:
+        """Return a function that computes the logits of these features again and again, as weights change.
+
+        The features are propagated once. In the paper's network nothing stands between the convolution and
+        the first attention layer, so that WE = (B X₀)(Θ W): Θ W is multiplied first, and the large product
+        has heads · units columns instead of ``hidden``. The result is that of `forward`, up to rounding.
+
+        Parameters
+        ----------
+        features : Tensor, (n, in_features)
+            One row a node.
+        hypergraph : Hypergraph
+            Of the same nodes.
+        precision : {"float32", "bfloat16"}
+            Of the large product, see `PropagatedFeatures`.
+
+        Returns
+        -------
+        callable
+            Takes the weights of r networks of this kind, stacked by name, and what drops units. Returns the
+            logits of evaluation and of training, (n, r, n_classes); without dropout they are the same.
+        """
+        propagated = PropagatedFeatures(
+            features, lambda rows: self.convolution.to_hyperedges(rows, hypergraph), precision
+        )
+
+        def logits(weights: Weights, drop: Dropout) -> tuple[Tensor, Tensor]:
+            embeddings = self._convolve(weights, propagated.__matmul__, hypergraph)
+            if self.config.dropout == 0:
+                result = self._attend(weights, embeddings, hypergraph)
+                return result, result
+            with torch.no_grad():
+                evaluated = self._attend(weights, embeddings, hypergraph)
+            return evaluated, self._attend(weights, embeddings, hypergraph, drop)
+
+        return logits
+
+    def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
+        """Return the logits, (n, n_classes), for features (n, in_features)."""
+        self.convolution.check(features, hypergraph)
+        weights = {name: weight.unsqueeze(0) for name, weight in self.named_parameters()}
+
+        def propagate(weight: Tensor) -> Tensor:
+            return self.convolution.to_hyperedges(features @ weight, hypergraph)
+
+        def drop(values: Tensor, share: float, _: int) -> Tensor:
+            return dropout(values, share, self.training)
+
+        embeddings = self._convolve(weights, propagate, hypergraph)
+        return self._attend(weights, embeddings, hypergraph, drop).squeeze(1)
+
+    @property
+    def _folded(self) -> bool:
+        """Whether the first attention layer's projection can be part of the convolution."""
+        return not (self.config.activation or self.config.dropout or self.config.shortcut)
+
+    def _convolve(
+        self, weights: Weights, propagate: Callable[[Tensor], Tensor], hypergraph: Hypergraph
+    ) -> tuple[Tensor, Tensor]:
+        """Return nodes and hyperedges behind the convolution, (n, r, units) and (m, r, units).
+
+        If nothing comes in between, they are projected by the first attention layer; ``propagate``
+        multiplies B X₀ with a weight.
+        """
+        weight = weights["convolution.weight"]  # (r, d₀, hidden)
+        if self._folded:
+            weight = weight @ weights["attention1.weight"].transpose(1, 2).flatten(2)
+        before = propagate(weight.transpose(0, 1).flatten(1))
+        after = self.convolution.to_nodes(before, hypergraph)
+        nodes, hyperedges = (before, after) if self.config.convolution == "printed" else (after, before)
+        shape = (-1, *weight.shape[::2])
+        return nodes.view(shape), hyperedges.view(shape)
+
+    def _attend(
+        self,
+        weights: Weights,
+        embeddings: tuple[Tensor, Tensor],
+        hypergraph: Hypergraph,
+        drop: Dropout | None = None,
+    ) -> Tensor:
+        """Return the logits (n, r, n_classes) for what the convolution gave."""
+        first, second = (
+            AttentionWeights.make(*(weights[f"{layer}.{name}"] for name in _ATTENTION))
+            for layer in ("attention1", "attention2")
+        )
+        x, e = embeddings
+        if self._folded:
+            to_hyperedge = first.to_hyperedge.flatten(0, 1)  # (r · heads, units)
+            shape = (-1, *to_hyperedge.shape)
+            e_share = grouped_product(e.view(shape), to_hyperedge.unsqueeze(-1)).squeeze(-1)
+            x, e = self.attention1.attend(first, x.view(shape), e_share, hypergraph)
+            return self.attention2.apply_to_runs(second, x, e, hypergraph)[0]
+        if self.config.activation:
+            x, e = elu(x), elu(e)
+        x, e = self._drop(x, e, drop, 0)
+        hidden = x
+        x, e = self.attention1.apply_to_runs(first, x, e, hypergraph)
+        x, e = self._drop(x, e, drop, 2)
+        logits = self.attention2.apply_to_runs(second, x, e, hypergraph)[0]
+        return logits if self.shortcut is None else logits + grouped_product(hidden, weights["shortcut"])
+
+    def _drop(self, x: Tensor, e: Tensor, drop: Dropout | None, stage: int) -> tuple[Tensor, Tensor]:
+        """Drop units of nodes and of hyperedges, in two stages."""
+        share = self.config.dropout
+        return (x, e) if drop is None or share == 0 else (drop(x, share, stage), drop(e, share, stage + 1))

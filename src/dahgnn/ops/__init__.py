@@ -1,0 +1,1 @@
+"""Sums and softmax over incidences; the one place that picks a kernel."""

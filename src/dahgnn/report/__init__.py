@@ -1,0 +1,1 @@
+"""Summaries, tests, tables, charts and pages."""

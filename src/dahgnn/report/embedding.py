@@ -1,0 +1,346 @@
+"""Embeddings side by side: as a picture for paper, and as a page that shows the image of each point."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from dahgnn.checks import as_indices, as_labels, bad_type, bad_value
+from dahgnn.files.atomic import replacing
+from dahgnn.report.html import chart_text, chip, colour, document
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# More points than this make a page that no phone opens.
+MOST_POINTS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Panel:
+    """One method's embedding.
+
+    Parameters
+    ----------
+    title : str
+        Names the method.
+    layout : Tensor, (n, 2)
+        Where each node stands, from `dahgnn.report.projection.tsne`.
+    predictions : Tensor of int64, (n,)
+        Predicted classes.
+    test : Tensor of int64
+        The nodes that the accuracy counts, and among which the wrong ones are marked.
+    """
+
+    title: str
+    layout: Tensor
+    predictions: Tensor
+    test: Tensor
+
+    def wrong(self, labels: Tensor) -> Tensor:
+        """Return the test nodes whose prediction is not their label."""
+        return self.test[self.predictions[self.test] != labels[self.test]]
+
+    def accuracy(self, labels: Tensor) -> str:
+        """Say how many of the test nodes are right."""
+        right = 1 - len(self.wrong(labels)) / len(self.test)
+        return f"{100 * right:.2f} % of {len(self.test):,} test nodes correct"
+
+
+def draw_pair(
+    path: Path, panels: Sequence[Panel], labels: Tensor, *, classes: Sequence[str] | None = None
+) -> None:
+    """Draw embeddings side by side with one legend, the wrong test nodes marked.
+
+    Parameters
+    ----------
+    path : Path
+        Of the picture; the ending chooses the format (png, pdf, svg), PNG without one.
+    panels : sequence of Panel
+        From left to right.
+    labels : Tensor of int64, (n,)
+        True classes.
+    classes : sequence of str, optional
+        Names of the classes; their numbers by default.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    names = _check(panels, labels, classes, "draw_pair")
+    figure = Figure(figsize=(6.2 * len(panels), 6.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for panel, place in zip(panels, axes, strict=True):
+        _draw_panel(place, panel, labels, names)
+    handles, texts = axes[0].get_legend_handles_labels()
+    rows = 1 + sum(len(text) + 6 for text in texts) // (75 * len(panels))
+    columns = math.ceil(len(texts) / rows)
+    figure.legend(handles, texts, loc="outside lower center", ncols=columns, frameon=False, markerscale=2)
+    form = path.suffix.removeprefix(".") or "png"
+    with replacing(path) as temporary:
+        # A date in the file would make each drawing differ from the last.
+        figure.savefig(temporary, dpi=200, format=form, metadata=_undated(form))
+
+
+def _undated(form: str) -> dict[str, None]:
+    return {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(form, {})
+
+
+def _draw_panel(axes: Axes, panel: Panel, labels: Tensor, names: Mapping[int, str]) -> None:
+    for label, name in names.items():
+        points = panel.layout[labels == label]
+        # A dollar sign would start a formula.
+        text = name.replace("$", r"\$")
+        axes.scatter(points[:, 0], points[:, 1], s=5, color=colour(label), linewidths=0, label=text)
+    wrong = panel.layout[panel.wrong(labels)]
+    axes.scatter(
+        wrong[:, 0], wrong[:, 1], s=22, facecolors="none", edgecolors="black", linewidths=0.6, label="wrong"
+    )
+    title = textwrap.fill(panel.title, 60) + "\n" + panel.accuracy(labels)
+    axes.set_title(title.replace("$", r"\$"), fontsize=11)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal", "datalim")
+
+
+def interactive_embedding(
+    path: Path,
+    panels: Sequence[Panel],
+    labels: Tensor,
+    images: Tensor,
+    *,
+    classes: Sequence[str] | None = None,
+    title: str = "Learned embeddings",
+) -> None:
+    """Write one HTML file with the embeddings as WebGL charts; a point under the pointer shows its image.
+
+    Parameters
+    ----------
+    path : Path
+        Of the page; it needs no other file and no network.
+    panels : sequence of Panel
+        Shown side by side, or below each other on a phone.
+    labels : Tensor of int64, (n,)
+        True classes; at most 10,000 nodes.
+    images : Tensor of uint8, (n, 1 or 3, height, width)
+        The picture of each node, grey or in colour.
+    classes : sequence of str, optional
+        Names of the classes; their numbers by default.
+    title : str
+        Of the page.
+    """
+    names = _check(panels, labels, classes, "interactive_embedding")
+    if len(labels) > MOST_POINTS:
+        remedy = "Show a sample of them."
+        raise bad_value(
+            "labels", "interactive_embedding", f"at most {MOST_POINTS:,}", f"{len(labels):,}", remedy
+        )
+    _check_images(images, len(labels))
+    columns = math.ceil(math.sqrt(len(images)))
+    text = document(
+        title=title,
+        body=_body(title, panels, labels, names),
+        data={
+            "figures": [_figure(panel, labels, names) for panel in panels],
+            "predictions": [panel.predictions.tolist() for panel in panels],
+            "labels": labels.tolist(),
+            # Text of the tooltip, which sets it as text: no escape.
+            "names": {str(label): name for label, name in names.items()},
+            "sprite": "data:image/png;base64," + _sprite(images, columns),
+            "columns": columns,
+            "size": [images.shape[3], images.shape[2]],
+        },
+        code=_CODE,
+        webgl=True,
+    )
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
+
+
+def _check(
+    panels: Sequence[Panel], labels: Tensor, classes: Sequence[str] | None, owner: str
+) -> dict[int, str]:
+    """Refuse panels that do not fit the labels, and return the name of each class that occurs."""
+    n = len(as_labels(labels, owner))
+    if not panels:
+        raise bad_value("panels", owner, "at least one panel", "none")
+    for panel in panels:
+        if panel.layout.shape != (n, 2):
+            raise bad_value("layout", "Panel", f"of shape ({n}, 2)", tuple(panel.layout.shape))
+        if panel.predictions.shape != (n,):
+            raise bad_value("predictions", "Panel", f"of shape ({n},)", tuple(panel.predictions.shape))
+        if not len(as_indices(panel.test, "test", "Panel", below=n)):
+            raise bad_value("test", "Panel", "at least one node", "none")
+    found = torch.cat([labels, *(panel.predictions for panel in panels)]).unique().tolist()
+    if classes is not None and found[-1] >= len(classes):
+        raise bad_value("classes", owner, f"at least {found[-1] + 1} names", len(classes))
+    return {label: classes[label] if classes is not None and label >= 0 else str(label) for label in found}
+
+
+def _check_images(images: Tensor, n: int) -> None:
+    if images.dtype != torch.uint8:
+        raise bad_type("images", "interactive_embedding", "of torch.uint8", images.dtype)
+    if images.dim() != 4 or len(images) != n or images.shape[1] not in (1, 3):
+        expected = f"of shape ({n}, 1 or 3, height, width)"
+        raise bad_value("images", "interactive_embedding", expected, tuple(images.shape))
+
+
+def _sprite(images: Tensor, columns: int) -> str:
+    """Return all images in one PNG, row by row, in base64."""
+    from PIL import Image
+
+    n, channels, height, width = images.shape
+    rows = math.ceil(n / columns)
+    sheet = torch.zeros(rows * columns, channels, height, width, dtype=torch.uint8)
+    sheet[:n] = images
+    tiled = sheet.view(rows, columns, channels, height, width).permute(0, 3, 1, 4, 2)
+    pixels = tiled.reshape(rows * height, columns * width, channels).numpy()
+    file = io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _body(title: str, panels: Sequence[Panel], labels: Tensor, names: Mapping[int, str]) -> str:
+    chips = "".join(chip(f"class-{label}", name, colour(label)) for label, name in names.items())
+    chips += chip("wrong", "wrong", "var(--text)") + chip("right", "right", "var(--faint)")
+    cards = "".join(
+        f'<div class="card"><h3>{escape(panel.title)}: {panel.accuracy(labels)}</h3>'
+        f'<div class="map"><div class="chart" id="panel-{place}"></div><i id="ring-{place}"></i></div></div>'
+        for place, panel in enumerate(panels)
+    )
+    return (
+        f"<header><h1>{escape(title)}</h1><p>{len(labels):,} nodes, coloured by true class; rings mark test "
+        "nodes with a wrong prediction. Point at a node to see it here and in the other panel.</p></header>"
+        f'<main><div class="chips dots">{chips}</div><div class="cards">{cards}</div></main>'
+        '<div id="tip" role="status"><canvas></canvas><span></span></div>'
+    )
+
+
+def _figure(panel: Panel, labels: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
+    """Return the traces of the right ones, the wrong ones and the rings around these, a class each."""
+    is_wrong = torch.zeros(len(labels), dtype=torch.bool)
+    is_wrong[panel.wrong(labels)] = True
+    # The wrong ones come last, above the crowd.
+    traces = [
+        make(panel, nodes, f"class-{label} {group}", names[label], colour(label))
+        for make, group, kept in (
+            (_points, "right", ~is_wrong),
+            (_points, "wrong", is_wrong),
+            (_rings, "wrong", is_wrong),
+        )
+        for label in names
+        if len(nodes := torch.nonzero((labels == label) & kept).flatten())
+    ]
+    axis = {"visible": False, "zeroline": False}
+    layout = {
+        "showlegend": False,
+        "hovermode": "closest",
+        "dragmode": "pan",
+        "margin": {"l": 4, "r": 4, "t": 4, "b": 4},
+        "xaxis": axis,
+        "yaxis": {**axis, "scaleanchor": "x"},
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _points(panel: Panel, nodes: Tensor, group: str, name: str, mark: str) -> dict[str, Any]:
+    return {
+        "type": "scattergl",
+        "mode": "markers",
+        "name": chart_text(name),
+        "legendgroup": group,
+        **_coordinates(panel, nodes),
+        "customdata": nodes.tolist(),
+        # The page shows its own box; plotly still tells which node is meant.
+        "hoverinfo": "none",
+        "marker": {"color": mark, "size": 5},
+    }
+
+
+def _rings(panel: Panel, nodes: Tensor, group: str, name: str, _: str) -> dict[str, Any]:
+    return {
+        "type": "scattergl",
+        "mode": "markers",
+        "meta": "ring",
+        "name": chart_text(name),
+        "legendgroup": group,
+        **_coordinates(panel, nodes),
+        "hoverinfo": "skip",
+        "marker": {"size": 9, "symbol": "circle-open", "line": {"width": 1.2}},
+    }
+
+
+def _coordinates(panel: Panel, nodes: Tensor) -> dict[str, list[float]]:
+    """Return x and y to a hundredth, finer than any screen shows a layout of t-SNE."""
+    return {
+        axis: [round(v, 2) for v in panel.layout[nodes, place].tolist()] for place, axis in enumerate("xy")
+    }
+
+
+_CODE = """
+const tip = find('tip'), canvas = tip.querySelector('canvas'), words = tip.querySelector('span');
+const pen = canvas.getContext('2d'), sheet = new Image(), [width, height] = data.size;
+canvas.width = width; canvas.height = height;
+sheet.src = data.sprite;
+const places = data.figures.map(figure => {
+  const found = new Map();
+  for (const trace of figure.data) if (trace.customdata)
+    trace.customdata.forEach((node, i) => found.set(node, [trace.x[i], trace.y[i]]));
+  return found;
+});
+const named = label => data.names[label] ?? label;
+// A ring of the page's own: one of plotly's would redraw all points at each move of the pointer.
+let pointed = null;
+function point(node) {
+  pointed = node;
+  data.figures.forEach((_, panel) => {
+    const ring = find('ring-' + panel), {xaxis, yaxis} = find('panel-' + panel)._fullLayout;
+    ring.style.display = node === null ? 'none' : 'block';
+    if (node === null) return;
+    const [x, y] = places[panel].get(node);
+    ring.style.left = xaxis._offset + xaxis.l2p(x) + 'px';
+    ring.style.top = yaxis._offset + yaxis.l2p(y) + 'px';
+  });
+}
+function show(node, panel, event) {
+  pen.clearRect(0, 0, width, height);
+  pen.drawImage(sheet, node % data.columns * width, Math.floor(node / data.columns) * height, width, height,
+    0, 0, width, height);
+  words.textContent = 'node ' + node + '\\ntrue: ' + named(data.labels[node]) +
+    '\\npredicted: ' + named(data.predictions[panel][node]);
+  tip.style.display = 'flex';
+  const box = tip.getBoundingClientRect(), gap = 16;
+  const fit = (at, size, room) => Math.max(4, at + gap + size > room ? at - gap - size : at + gap);
+  tip.style.left = fit(event.clientX, box.width, innerWidth) + 'px';
+  tip.style.top = fit(event.clientY, box.height, innerHeight) + 'px';
+}
+function leave() { tip.style.display = 'none'; point(null); }
+function meet(panel, {points, event}) {
+  const node = points[0].customdata;
+  if (node === undefined) return;
+  point(node);
+  show(node, panel, event.touches?.[0] ?? event);
+}
+data.figures.forEach((figure, panel) => {
+  const id = 'panel-' + panel;
+  if (innerWidth < 520) for (const {marker} of figure.data) marker.size *= 0.6;
+  draw(id, figure.data, figure.layout).then(() => {
+    // A tap is a click; not every touch screen sends the movement before it.
+    for (const kind of ['plotly_hover', 'plotly_click']) find(id).on(kind, found => meet(panel, found));
+    find(id).on('plotly_unhover', leave);
+    for (const kind of ['plotly_relayouting', 'plotly_relayout']) find(id).on(kind, () => point(pointed));
+  });
+});
+addEventListener('scroll', leave, {passive: true});
+addEventListener('resize', leave);
+"""

@@ -1,0 +1,82 @@
+"""An embedding in the plane, and its picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from dahgnn.files.atomic import replacing
+from dahgnn.graph.neighbours import nearest
+
+# More rows would take minutes.
+MOST_BY_TSNE = 20_000
+
+
+def tsne(embedding: Tensor, *, seed: int) -> Tensor:
+    """Lay an embedding (n, d) out in the plane, (n, 2) (van der Maaten and Hinton, 2008; openTSNE).
+
+    Of more than `MOST_BY_TSNE` rows a sample is laid out, and each of the others stands among the three of
+    them that are nearest to it.
+    """
+    from openTSNE import TSNE
+
+    n = len(embedding)
+    drawn = torch.arange(n)
+    if n > MOST_BY_TSNE:
+        drawn = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:MOST_BY_TSNE].sort().values
+    sample = embedding[drawn]
+    fitted = TSNE(n_jobs=torch.get_num_threads(), random_state=seed).fit(sample.numpy())
+    layout = torch.from_numpy(fitted.__array__())
+    if n <= MOST_BY_TSNE:
+        return layout
+    found = nearest(embedding.float(), sample.float(), 3)
+    closeness = (found.distances + 1e-12).reciprocal().double()
+    weights = closeness / closeness.sum(1, keepdim=True)
+    return (layout[found.indices] * weights.unsqueeze(-1)).sum(1)
+
+
+def draw_embedding(
+    path: Path, layout: Tensor, labels: Tensor, predictions: Tensor, test: Tensor, *, title: str
+) -> None:
+    """Draw a layout coloured by class, with the wrong predictions among the test nodes marked.
+
+    Parameters
+    ----------
+    path : Path
+        Of the picture; the ending chooses the format, PNG without one.
+    layout : Tensor, (n, 2)
+        Where each node stands.
+    labels, predictions : Tensor of int64, (n,)
+        True and predicted classes.
+    test : Tensor of int64
+        The test nodes.
+    title : str
+        States the figures.
+    """
+    from matplotlib import colormaps
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    colours = colormaps["tab10"]
+    for label in labels.unique().tolist():
+        points = layout[labels == label]
+        axes.scatter(
+            points[:, 0], points[:, 1], s=7, color=colours(label % 10), linewidths=0, label=str(label)
+        )
+    wrong = test[predictions[test] != labels[test]]
+    label = f"wrong ({len(wrong)})"
+    axes.scatter(
+        layout[wrong, 0], layout[wrong, 1], s=34, marker="x", color="black", linewidths=0.9, label=label
+    )
+    axes.set_title(title)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal", "datalim")
+    axes.legend(title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, markerscale=2)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150, format=path.suffix.removeprefix(".") or "png")

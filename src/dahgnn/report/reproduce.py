@@ -1,0 +1,137 @@
+"""From a spec to its report: fetch the data, run what is missing, write tables and figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from dahgnn.checks import check_choice, check_count, check_device
+from dahgnn.experiments.runner import Progress, Task, draw_nodes, figure_results, load_task, run_experiment
+from dahgnn.experiments.spec import DatasetSpec, Spec
+from dahgnn.experiments.tuning import run_search
+from dahgnn.files.atomic import replacing
+from dahgnn.files.jsonl import alone_in
+from dahgnn.images.datasets import CLASSES, load_images
+from dahgnn.images.downloads import Progress as Received
+from dahgnn.images.downloads import fetch
+from dahgnn.report.embedding import Panel, draw_pair, interactive_embedding
+from dahgnn.report.experiment_page import write_report
+from dahgnn.report.projection import tsne
+
+
+class Observer(Protocol):
+    """Whoever wants to see the progress."""
+
+    def stage(self, name: str) -> AbstractContextManager[object]:
+        """Enter a stage of unknown length."""
+
+    def count(self, name: str) -> AbstractContextManager[Progress]:
+        """Enter a stage of many fits; what this yields hears of each."""
+
+    def received(self) -> Received:
+        """Return what hears of the bytes of a download."""
+
+
+def reproduce(
+    spec: Spec,
+    folder: Path,
+    data: Path,
+    observer: Observer,
+    *,
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    device: str = "cpu",
+    jobs: int | None = None,
+    offline: bool = False,
+) -> list[Path]:
+    """Run what is missing of a spec and write its report.
+
+    Parameters
+    ----------
+    spec : Spec
+        What to run.
+    folder : Path
+        Gets run lines and report, or the figure.
+    data : Path
+        The data folder, see `downloads.data_folder`.
+    observer : Observer
+        Sees the progress.
+    datasets, methods : sequence of str, optional
+        Some of the spec's; all by default.
+    device : str
+        "cpu" or a CUDA device.
+    jobs : int, optional
+        Processes, see `run_experiment`.
+    offline : bool
+        Whether missing files are an error instead of being downloaded.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    if jobs is not None:
+        check_count("jobs", jobs, "reproduce")
+    where = check_device(device, "reproduce")
+    device = "cpu" if where.type == "cpu" else str(where)
+    chosen = _choose(spec, datasets, methods)
+    tasks = {}
+    for dataset in chosen:
+        if dataset.features == "pixels" or spec.figure:  # which shows the images
+            fetch(dataset.name, data, progress=observer.received(), offline=offline)
+        with observer.stage(f"Read {dataset.title} and find its neighbours"):
+            tasks[dataset.name] = load_task(dataset, spec.k, data, device)
+    if spec.search is not None:
+        with observer.count(spec.title) as progress:
+            run_search(spec, folder, tasks, device=device, progress=progress)
+        return [folder / "trials.jsonl"]
+    if spec.figure:
+        with alone_in(folder):
+            return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
+    with observer.count(spec.title) as progress:
+        run_experiment(spec, folder, tasks, methods=methods, device=device, jobs=jobs, progress=progress)
+    with observer.stage("Write the report"):
+        return write_report(folder)
+
+
+def _choose(spec: Spec, datasets: Sequence[str] | None, methods: Sequence[str] | None) -> list[DatasetSpec]:
+    """Return the datasets to run; an unknown name is an error before anything is read."""
+    known = [dataset.name for dataset in spec.datasets]
+    for name in datasets or []:
+        check_choice("datasets", name, known, "reproduce")
+    for name in methods or []:
+        check_choice("methods", name, [method.name for method in spec.methods], "reproduce")
+    return [dataset for dataset in spec.datasets if datasets is None or dataset.name in datasets]
+
+
+def _draw(
+    spec: Spec, dataset: DatasetSpec, task: Task, folder: Path, data: Path, observer: Observer, device: str
+) -> list[Path]:
+    """Train the methods of a figure, lay their embeddings out and draw them side by side."""
+    with observer.stage("Train " + " and ".join(spec.figure)):
+        split, results = figure_results(spec, task, device)
+    panels = []
+    for method, result, _ in results:
+        with observer.stage(f"Lay out {method.title} by t-SNE"):
+            layout = tsne(result.embedding, seed=0)
+        panels.append(
+            Panel(title=method.title, layout=layout, predictions=result.predictions, test=split.test)
+        )
+    labels = torch.from_numpy(task.labels)
+    images = load_images(dataset.name, data, dataset.part)
+    nodes = draw_nodes(images.labels, dataset)
+    images = images if nodes is None else images.subset(nodes)
+    with replacing(folder / "figure.jsonl") as temporary:
+        temporary.write_text("".join(json.dumps(line) + "\n" for _, _, line in results))
+    classes = CLASSES.get(dataset.name)
+    for ending in ("png", "pdf"):
+        draw_pair(folder / f"figure.{ending}", panels, labels, classes=classes)
+    interactive_embedding(
+        folder / "figure.html", panels, labels, images.pixels, classes=classes, title=spec.title
+    )
+    return [folder / name for name in ("figure.png", "figure.pdf", "figure.html", "figure.jsonl")]

@@ -1,0 +1,426 @@
+"""What run lines say, and nothing else: means and deviations beside the paper's, paired tests, times."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from dahgnn.checks import bad_value, suggest
+from dahgnn.files.jsonl import Line
+from dahgnn.report.significance import PairedTest, compare_runs, holm
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A row of the tables."""
+
+    name: str
+    title: str
+    ours: bool
+    aside: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What the runs of one method on one dataset with one number of labels gave, accuracies in percent.
+
+    Parameters
+    ----------
+    dataset, method : str
+        Names as in the run lines.
+    labels : int
+        Labelled nodes in all.
+    runs : tuple of int
+        The runs that are there, in order.
+    values : tuple of float
+        Test accuracy of each of them.
+    mean : float
+        Of the values.
+    deviation : float or None
+        Standard deviation of the values, with n − 1 in the denominator; none of a single run.
+    seconds : float
+        Mean of a fit.
+    epochs : float or None
+        Mean of a fit; none for methods without epochs.
+    published : tuple of float or None
+        Mean and deviation that the paper prints for this method.
+    """
+
+    dataset: str
+    method: str
+    labels: int
+    runs: tuple[int, ...]
+    values: tuple[float, ...]
+    mean: float
+    deviation: float | None
+    seconds: float
+    epochs: float | None
+    published: tuple[float, float] | None
+
+    @property
+    def n(self) -> int:
+        """The number of runs."""
+        return len(self.values)
+
+    @property
+    def difference(self) -> float | None:
+        """Our mean less the printed one, in points."""
+        return None if self.published is None else self.mean - self.published[0]
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the printed mean is within two joint standard deviations; none if that cannot be said."""
+        return None if self.published is None else agrees(self, self.published)
+
+
+def agrees(cell: Cell, printed: tuple[float, float]) -> bool | None:
+    """Say whether |mean − printed| ≤ 2 √(s² + s_printed²), or None for a single run."""
+    if cell.deviation is None:
+        return None
+    return abs(cell.mean - printed[0]) <= 2 * math.hypot(cell.deviation, printed[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """How many of the paper's cells a method of ours meets.
+
+    ``against`` is the method whose printed row is compared with: its own, or the fullest and then most
+    accurate that is printed for a method of ours. ``within`` counts cells within two joint standard
+    deviations, ``above`` those whose mean is higher than the printed one, ``ahead`` those where it is higher
+    than that of every baseline with run lines (None if there is no such baseline), ``measured`` those with
+    run lines, ``cells`` all that are printed.
+    """
+
+    method: str
+    against: str
+    within: int
+    above: int
+    ahead: int | None
+    measured: int
+    cells: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Two methods on the same splits: first less second in points, and whether that may be chance.
+
+    ``wilcoxon`` and ``t_test`` are two-sided p-values, ``…_holm`` the same corrected over the label counts
+    of this pair and dataset. None marks what cannot be computed; ``note`` says why.
+    """
+
+    dataset: str
+    first: str
+    second: str
+    labels: int
+    n: int
+    difference: float | None
+    low: float | None
+    high: float | None
+    wilcoxon: float | None
+    t_test: float | None
+    wilcoxon_holm: float | None
+    t_test_holm: float | None
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """All that the report says, from run lines and their specification.
+
+    ``datasets`` maps the names of those with lines to their titles, ``absent`` holds the titles of the rest,
+    ``labels`` the columns of each dataset; ``devices`` counts lines, ``versions`` are those of packages,
+    ``cnn`` holds the test accuracies of the CNNs whose features were used, by title.
+    """
+
+    name: str
+    title: str
+    runs: int
+    datasets: dict[str, str]
+    absent: tuple[str, ...]
+    methods: tuple[Method, ...]
+    labels: dict[str, tuple[int, ...]]
+    cells: dict[tuple[str, str, int], Cell]
+    printed: dict[tuple[str, str, int], tuple[float, float]]
+    agreements: tuple[Agreement, ...]
+    comparisons: tuple[Comparison, ...]
+    n_lines: int
+    expected: int
+    devices: dict[str, int]
+    versions: dict[str, str]
+    cnn: dict[str, float]
+    first: str
+    last: str
+
+    def title_of(self, method: str) -> str:
+        """Return the title of a method."""
+        return next(known.title for known in self.methods if known.name == method)
+
+
+def read_spec(path: Path) -> dict[str, Any]:
+    """Read the resolved specification beside the run lines."""
+    try:
+        spec = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{path} must hold the specification of the runs. Got no such file. "
+            "Name the folder that 'dahgnn reproduce' wrote to."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must be a JSON object. Got {error}.") from error
+    needed = {"name", "title", "runs", "labels", "datasets", "methods"}
+    missing = sorted(needed - set(spec)) if isinstance(spec, dict) else sorted(needed)
+    if missing:
+        raise ValueError(f"{path} must have {', '.join(sorted(needed))}. Got none of {', '.join(missing)}.")
+    return dict(spec)
+
+
+def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
+    """Aggregate run lines by dataset, method and number of labels, and compare.
+
+    Parameters
+    ----------
+    lines : sequence of dict
+        From `read_lines`. Those of a method or dataset that the specification has not are left out, with a
+        warning.
+    spec : mapping
+        The resolved specification.
+
+    Raises
+    ------
+    ValueError
+        If there are no lines, two lines are the same run of a cell, or a comparison names no method.
+    """
+    methods = tuple(_method(entry) for entry in spec["methods"])
+    titles = {entry["name"]: entry.get("title", entry["name"]) for entry in spec["datasets"]}
+    known = _known(lines, titles, {method.name for method in methods})
+    if not known:
+        raise bad_value("lines", "summarise", "at least one run line", "none", "Run the experiment first.")
+    datasets = {name: title for name, title in titles.items() if any(x["dataset"] == name for x in known)}
+    labels = {name: _columns(known, name, spec["labels"]) for name in datasets}
+    printed = _printed(spec, labels)
+    groups = _group(known)
+    cells = {place: _cell(place, group, printed.get(place)) for place, group in groups.items()}
+    finished = sorted((line["finished"] for line in known), key=_moment)
+    return Summary(
+        name=spec["name"],
+        title=spec["title"],
+        runs=spec["runs"],
+        datasets=datasets,
+        absent=tuple(title for name, title in titles.items() if name not in datasets),
+        methods=methods,
+        labels=labels,
+        cells=cells,
+        printed=printed,
+        agreements=_agreements(methods, cells, printed),
+        comparisons=_comparisons(groups, datasets, labels, _pairs(spec, methods)),
+        n_lines=len(known),
+        expected=len(titles) * len(methods) * len(spec["labels"]) * spec["runs"],
+        devices=dict(sorted(Counter(_device(line["device"]) for line in known).items())),
+        versions=_versions(known),
+        cnn={
+            titles[line["dataset"]]: float(line["cnn"]["test_accuracy"]) for line in known if line.get("cnn")
+        },
+        first=finished[0],
+        last=finished[-1],
+    )
+
+
+def _method(entry: Mapping[str, Any]) -> Method:
+    return Method(
+        name=entry["name"],
+        title=entry.get("title", entry["name"]),
+        ours=bool(entry.get("ours", False)),
+        aside=bool(entry.get("aside", False)),
+    )
+
+
+def _known(lines: Sequence[Line], datasets: Iterable[str], methods: set[str]) -> list[Line]:
+    known = [line for line in lines if line["dataset"] in set(datasets) and line["method"] in methods]
+    if len(known) < len(lines):
+        logger.warning(
+            "%d lines are of no method or dataset of spec.json and left out.", len(lines) - len(known)
+        )
+    return known
+
+
+def _columns(lines: Sequence[Line], dataset: str, per_class: Sequence[int]) -> tuple[int, ...]:
+    """Return the label counts that lines have, and those that the specification still asks for."""
+    mine = [line for line in lines if line["dataset"] == dataset]
+    found = {line["labels"] for line in mine}
+    # The specification counts a class; how many classes there are, only a confusion matrix tells.
+    classes = next((len(line["confusion"]) for line in mine if line.get("confusion")), 0)
+    return tuple(sorted(found | {count * classes for count in per_class if classes}))
+
+
+def _printed(
+    spec: Mapping[str, Any], labels: Mapping[str, tuple[int, ...]]
+) -> dict[tuple[str, str, int], tuple[float, float]]:
+    """Return the paper's mean and deviation, in the columns that the tables have."""
+    return {
+        (dataset, method, int(count)): (float(values[0]), float(values[1]))
+        for dataset in (entry["name"] for entry in spec["datasets"])
+        for method, row in spec.get("published", {}).get(dataset, {}).items()
+        for count, values in row.items()
+        # Of a dataset without lines nobody knows the columns: all that is printed is still to be measured.
+        if dataset not in labels or int(count) in labels[dataset]
+    }
+
+
+def _group(lines: Sequence[Line]) -> dict[tuple[str, str, int], dict[int, Line]]:
+    """Return the lines of each cell by run, in order."""
+    groups: dict[tuple[str, str, int], dict[int, Line]] = {}
+    for line in sorted(lines, key=lambda line: int(line["run"])):
+        place = (line["dataset"], line["method"], line["labels"])
+        group = groups.setdefault(place, {})
+        if line["run"] in group:
+            raise ValueError(
+                f"Run {line['run']} of {place[1]} on {place[0]} with {place[2]} labels must have one line. "
+                f"Got keys {group[line['run']]['key']} and {line['key']}: the settings changed between them. "
+                "Remove the older lines, or start again in a new folder."
+            )
+        group[line["run"]] = line
+    return groups
+
+
+def _cell(
+    place: tuple[str, str, int], group: Mapping[int, Line], printed: tuple[float, float] | None
+) -> Cell:
+    values = tuple(100 * line["metrics"]["test_accuracy"] for line in group.values())
+    epochs = [line["epochs"] for line in group.values() if line.get("epochs") is not None]
+    return Cell(
+        dataset=place[0],
+        method=place[1],
+        labels=place[2],
+        runs=tuple(group),
+        values=values,
+        mean=statistics.fmean(values),
+        deviation=statistics.stdev(values) if len(values) > 1 else None,
+        seconds=statistics.fmean(line["seconds"] for line in group.values()),
+        epochs=statistics.fmean(epochs) if epochs else None,
+        published=printed,
+    )
+
+
+def _moment(finished: str) -> float:
+    return datetime.fromisoformat(finished).timestamp()
+
+
+def _device(device: Mapping[str, Any]) -> str:
+    """Name a device, and how many processes shared it."""
+    words = [str(device.get("type", "unknown")).upper(), str(device.get("machine", ""))]
+    name = str(device.get("name", " ".join(word for word in words if word)))
+    for part in ("threads", "processes"):
+        if part in device:
+            name += f", {device[part]} {part}"
+    return name
+
+
+def _versions(lines: Sequence[Line]) -> dict[str, str]:
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        for name, version in line["versions"].items():
+            found.setdefault(name, set()).add(str(version))
+    return {name: " and ".join(sorted(found[name])) for name in sorted(found)}
+
+
+def _agreements(
+    methods: Sequence[Method],
+    cells: Mapping[tuple[str, str, int], Cell],
+    printed: Mapping[tuple[str, str, int], tuple[float, float]],
+) -> tuple[Agreement, ...]:
+    rows: dict[str, list[float]] = {}
+    for (_, method, _), (mean, _) in printed.items():
+        rows.setdefault(method, []).append(mean)
+    ours = [method.name for method in methods if method.ours]
+    candidates = [name for name in ours if name in rows]
+    if not candidates:
+        return ()
+    # The hardest to meet: the row with the most cells, and among equals the most accurate.
+    reference = max(candidates, key=lambda name: (len(rows[name]), statistics.fmean(rows[name])))
+    best: dict[tuple[str, int], float] = {}
+    for (dataset, method, labels), cell in cells.items():
+        if method not in ours:
+            best[dataset, labels] = max(cell.mean, best.get((dataset, labels), -math.inf))
+    return tuple(_agreement(name, name if name in rows else reference, cells, printed, best) for name in ours)
+
+
+def _agreement(
+    method: str,
+    against: str,
+    cells: Mapping[tuple[str, str, int], Cell],
+    printed: Mapping[tuple[str, str, int], tuple[float, float]],
+    best: Mapping[tuple[str, int], float],
+) -> Agreement:
+    mine = {(place[0], place[2]): values for place, values in printed.items() if place[1] == against}
+    pairs = [
+        (cells[dataset, method, labels], values)
+        for (dataset, labels), values in mine.items()
+        if (dataset, method, labels) in cells
+    ]
+    return Agreement(
+        method=method,
+        against=against,
+        within=sum(agrees(cell, values) is True for cell, values in pairs),
+        above=sum(cell.mean > values[0] for cell, values in pairs),
+        ahead=sum(cell.mean > best.get((cell.dataset, cell.labels), math.inf) for cell, _ in pairs)
+        if best
+        else None,
+        measured=len(pairs),
+        cells=len(mine),
+    )
+
+
+def _pairs(spec: Mapping[str, Any], methods: Sequence[Method]) -> list[tuple[str, str]]:
+    known = [method.name for method in methods]
+    for name in (name for pair in spec.get("comparisons", []) for name in pair):
+        if name not in known:
+            raise bad_value(
+                "comparisons", "spec.json", "pairs of its methods", repr(name), suggest(name, known)
+            )
+    return [(first, second) for first, second in spec.get("comparisons", [])]
+
+
+def _comparisons(
+    groups: Mapping[tuple[str, str, int], Mapping[int, Line]],
+    datasets: Iterable[str],
+    labels: Mapping[str, tuple[int, ...]],
+    pairs: Sequence[tuple[str, str]],
+) -> tuple[Comparison, ...]:
+    found: list[Comparison] = []
+    for dataset in datasets:
+        for pair in pairs:
+            drafts = {
+                count: compare_runs(*(groups.get((dataset, name, count), {}) for name in pair))
+                for count in labels[dataset]
+            }
+            found += _corrected(dataset, pair, drafts)
+    return tuple(found)
+
+
+def _corrected(dataset: str, pair: tuple[str, str], drafts: Mapping[int, PairedTest]) -> list[Comparison]:
+    """Correct the p-values of a pair over its label counts, and leave out cells without runs."""
+    wilcoxon = holm([draft.wilcoxon for draft in drafts.values()])
+    t_test = holm([draft.t_test for draft in drafts.values()])
+    return [
+        Comparison(
+            dataset=dataset,
+            first=pair[0],
+            second=pair[1],
+            labels=labels,
+            wilcoxon_holm=wilcoxon[place],
+            t_test_holm=t_test[place],
+            **vars(draft),
+        )
+        for place, (labels, draft) in enumerate(drafts.items())
+        if draft.n
+    ]

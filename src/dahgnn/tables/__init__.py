@@ -1,0 +1,1 @@
+"""Users' files as tables of features, labels and names."""

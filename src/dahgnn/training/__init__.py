@@ -1,0 +1,1 @@
+"""Splits, training loops, `fit` and `fit_many`."""

@@ -1,0 +1,168 @@
+"""The training loop on a CUDA device: runs side by side, a captured graph an epoch, a host that rarely looks.
+
+Validation loss, best weights and the decision to stop live on the device. Each run gets what the plain loop
+gives it on the same device: the same losses, the same epoch, the same weights, up to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from dahgnn.config import TrainingConfig
+from dahgnn.kernels.gpu.tiles import compiling
+from dahgnn.kernels.gpu.training import Adam, Dropout, Labels, Record
+from dahgnn.training.plain_loop import Folded, Parts, collect_interrupts
+
+# Epochs between two looks of the host; those behind the stop are computed in vain.
+_EPOCHS_AT_ONCE = 20
+# Passes before the capture, in which libraries make their plans.
+_WARM_UP = 3
+
+
+@cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """Return the stream of a device for passes before a capture; for each new one libraries take memory."""
+    return torch.cuda.Stream(device)
+
+
+class News(NamedTuple):
+    """New epochs of a run: the first, and rows of losses and accuracies of training and validation."""
+
+    run: int
+    first: int
+    rows: list[list[float]]
+
+
+class GraphLoop:
+    """Train networks of one kind by replaying a captured epoch.
+
+    Parameters
+    ----------
+    models : sequence of nn.Module
+        On a CUDA device; their weights are read now, and written by `restore_best`.
+    logits : callable
+        Computes the logits (n, runs, n_classes) of all of them from their weights, see ``DAHGNN.fold``.
+    parts : sequence of Parts
+        Of each run.
+    shape : tuple of int
+        Of the logits.
+    config : TrainingConfig
+        The schedule.
+    seeds : sequence of int
+        Of each run's dropout.
+
+    Attributes
+    ----------
+    stopped : list of str
+        Why each run ended; empty while it goes on.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        logits: Folded,
+        parts: Sequence[Parts],
+        shape: tuple[int, int, int],
+        config: TrainingConfig,
+        seeds: Sequence[int],
+    ) -> None:
+        self.models, self.logits, self.config = models, logits, config
+        self.stopped, self._seen = [""] * len(models), [0] * len(models)
+        states = [dict(model.named_parameters()) for model in models]
+        self.optimizer = Adam(
+            {name: torch.stack([state[name].detach() for state in states]) for name in states[0]},
+            rate=config.learning_rate,
+            decay=config.decay,
+            decay_every=config.decay_every,
+            weight_decay=config.weight_decay,
+        )
+        labelled = [[(part.nodes, part.labels) for part in of_run] for of_run in parts]
+        self.labels = Labels(labelled, shape, next(iter(self.optimizer.weights.values())).dtype)
+        self.record = Record(
+            self.labels,
+            patience=config.patience,
+            max_epochs=config.max_epochs,
+            rows=config.max_epochs + 1 + _EPOCHS_AT_ONCE,
+        )
+        self.drop = Dropout(seeds, self.record.epoch)
+
+    def run(self, note: Callable[[list[News]], None], tell: Callable[[], None]) -> None:
+        """Train until every run has ended.
+
+        At each look ``note`` gets what is new, and ``tell`` may pass it on, while the device goes on. After
+        Ctrl-C nobody is told, but all is noted that the weights have seen.
+        """
+        graph = self._capture()
+        news: list[News] = []
+        with collect_interrupts() as interrupts:
+            while not all(self.stopped) and not interrupts:
+                for _ in range(_EPOCHS_AT_ONCE):
+                    graph.replay()
+                note(news)
+                try:
+                    tell()
+                except KeyboardInterrupt as error:
+                    interrupts.append(error)
+                news = self._look()
+            note(news)
+        if interrupts:
+            raise interrupts[0]
+        tell()
+
+    def _look(self) -> list[News]:
+        """Fetch the epochs since the last look, and note why runs ended."""
+        record = self.record
+        state = torch.stack((record.running, record.last_epoch, record.best_epoch))  # one copy, one wait
+        running, last, best = state.tolist()
+        open_runs = [run for run, why in enumerate(self.stopped) if not why]
+        oldest = min(self._seen[run] for run in open_runs)
+        history = record.history[oldest : max(last) + 1].tolist()
+        news = []
+        for run in open_runs:
+            first = self._seen[run]
+            rows = [row[run] for row in history[first - oldest : last[run] + 1 - oldest]]
+            finite = math.isfinite(rows[-1][0] + rows[-1][1])  # the first that is not ends a run
+            news.append(News(run, first, rows if finite else rows[:-1]))
+            self._seen[run] = last[run] + 1
+            if not running[run]:
+                patient = last[run] - best[run] < self.config.patience
+                self.stopped[run] = "diverged" if not finite else "max_epochs" if patient else "patience"
+        return news
+
+    @torch.no_grad()
+    def restore_best(self) -> None:
+        """Give each network its best weights so far."""
+        for run, model in enumerate(self.models):
+            for name, weight in model.named_parameters():
+                weight.copy_(self.optimizer.best[name][run])
+
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        """Record one epoch, after some passes whose traces are wiped out."""
+        with compiling():
+            self._epoch()
+        stream = _side_stream(torch.cuda.current_device())
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(_WARM_UP):
+                self._epoch()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._epoch()
+        self.optimizer.reset()
+        self.record.reset()
+        return graph
+
+    def _epoch(self) -> None:
+        weights = self.optimizer.weights
+        evaluated, trained = self.logits(weights, self.drop)
+        self.labels.score(evaluated, trained)
+        gradients = torch.autograd.grad(trained, list(weights.values()), self.labels.gradient)
+        self.record.add()  # after the gradient, whose dropout reads the epoch
+        self.optimizer.step(gradients, self.record)

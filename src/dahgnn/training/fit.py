@@ -1,0 +1,449 @@
+"""Fit networks: one, or several side by side."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from dahgnn.checks import as_features, as_indices, as_labels, as_tensor, bad_type, bad_value, check_seed
+from dahgnn.config import TrainingConfig
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.kernels.gpu import launch as kernels_gpu
+from dahgnn.ops.sparse import Dropout, Weights
+from dahgnn.threads import threads_for
+from dahgnn.training.cuda_loop import GraphLoop, News
+from dahgnn.training.plain_loop import Classifier, Epoch, Folded, Labelled, Parts, PlainLoop, Run, seeded
+from dahgnn.training.splits import Split, check_split
+
+logger = logging.getLogger(__name__)
+
+# Why a training ended, the more serious the later.
+REASONS = ("patience", "max_epochs", "diverged", "interrupted")
+# Nodes times runs that train side by side on a GPU: some four gigabytes. Others wait for their turn.
+_ROWS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FitResult:
+    """What a fit gives; all tensors are on the CPU.
+
+    Attributes
+    ----------
+    predictions : Tensor of int64, (n,)
+        The class of every node.
+    probabilities : Tensor, (n, c)
+        Softmax of the embedding.
+    embedding : Tensor, (n, c)
+        The network's last output, which the paper's figure shows.
+    history : tuple of Epoch
+        One entry for each number of updates, from 0.
+    best_epoch : int
+        The epoch of the lowest validation loss, whose weights the results are from.
+    stopped : {"patience", "max_epochs", "interrupted", "diverged"}
+        Why the training ended.
+    seconds : float
+        Duration of the fit; of all runs together where they train side by side.
+    """
+
+    predictions: Tensor
+    probabilities: Tensor
+    embedding: Tensor
+    history: tuple[Epoch, ...] = field(repr=False)
+    best_epoch: int
+    stopped: str
+    seconds: float
+
+    def accuracy(self, labels: object, nodes: object) -> float:
+        """Return the share of these nodes that is classified correctly."""
+        return accuracy(self.predictions, labels, nodes)
+
+
+def accuracy(predictions: Tensor, labels: object, nodes: object) -> float:
+    """Return the share of the nodes, all of known label, whose prediction is their label."""
+    known = as_labels(labels, "accuracy", n_nodes=len(predictions)).cpu()
+    chosen = as_indices(nodes, "nodes", "accuracy", below=len(predictions)).cpu()
+    if len(chosen) == 0:
+        raise bad_value("nodes", "accuracy", "non-empty", "no node")
+    if bool((known[chosen] < 0).any()):
+        raise bad_value("labels", "accuracy", "known at all these nodes", "-1")
+    return float((predictions[chosen] == known[chosen]).double().mean())
+
+
+def average(results: Sequence[FitResult]) -> FitResult:
+    """Return the mean of several networks for the same nodes, whose predictions are those of the mean logits.
+
+    The history is that of the first, the seconds are the sum, and of the reasons to stop it is the last that
+    occurs in `REASONS`.
+    """
+    if len(results) == 1:
+        return results[0]
+    if not results:
+        raise bad_value("results", "average", "non-empty", "no result")
+    embedding = torch.stack([result.embedding for result in results]).mean(0)
+    return replace(
+        results[0],
+        predictions=embedding.argmax(1),
+        probabilities=embedding.softmax(1),
+        embedding=embedding,
+        stopped=max((result.stopped for result in results), key=REASONS.index),
+        seconds=sum(result.seconds for result in results),
+    )
+
+
+def fit(
+    model: nn.Module,
+    features: object,
+    hypergraph: Hypergraph,
+    labels: object,
+    split: Split,
+    config: TrainingConfig | None = None,
+    *,
+    weights: object = None,
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    callback: Callable[[Epoch], None] | None = None,
+    capture: bool = True,
+) -> FitResult:
+    """Train a network in place, section 4.2: Adam, early stopping, the best weights restored.
+
+    Parameters
+    ----------
+    model : DAHGNN, HGNN or another module
+        Called as ``model(features, hypergraph)``; has ``in_features`` and ``n_classes``.
+    features : array, (n, in_features)
+        One row a node.
+    hypergraph : Hypergraph
+        Of the same n nodes.
+    labels : array of int, (n,)
+        Classes 0 … n_classes − 1, read at the training and validation nodes alone; −1 is unknown.
+    split : Split
+        Which nodes train and which choose the epoch. Without the latter, the training loss chooses it.
+    config : TrainingConfig, optional
+        The schedule; the paper's by default.
+    weights : array, (n,), optional
+        How much each labelled node counts in the losses, zero or more; all the same by default. With
+        weights a network is trained epoch by epoch.
+    seed : int
+        Of dropout. Torch's global random state is used meanwhile and then put back, so fits with
+        dropout should not share a process in two threads.
+    device : torch.device or str, optional
+        Where to train; by default where the hypergraph is. The model stays there.
+    callback : callable, optional
+        Called with an `Epoch` for each evaluation; on a CUDA device some epochs later.
+    capture : bool
+        Whether to replay a captured graph on a CUDA device, which gives the same result faster. A module of
+        your own is trained epoch by epoch, unless its class says ``capturable = True``: a pass then has to
+        be free of anything that waits for the device or depends on values there.
+
+    Returns
+    -------
+    FitResult
+        With the weights of the lowest validation loss, which the model now has. Ctrl-C ends the
+        training early and gives the best so far.
+
+    Examples
+    --------
+    >>> from dahgnn.nn.model import DAHGNN
+    >>> from dahgnn.training.splits import split_per_class
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> labels = torch.arange(60) % 2
+    >>> features = torch.randn(60, 5, generator=generator) + 3 * labels[:, None]
+    >>> hypergraph = Hypergraph.from_features(features, k=5)
+    >>> split = split_per_class(labels, train=5, validation=5, seed=0)
+    >>> model = DAHGNN(5, 2, generator=generator)
+    >>> result = fit(model, features, hypergraph, labels, split, TrainingConfig(max_epochs=50))
+    >>> result.accuracy(labels, split.test)
+    1.0
+    """
+    heard = None if callback is None else lambda _, epoch: callback(epoch)
+    (result,) = _fit(
+        [model], features, hypergraph, labels, [split], config, [seed], device, heard, capture, "fit", weights
+    )
+    return result
+
+
+def fit_many(
+    models: Sequence[nn.Module],
+    features: object,
+    hypergraph: Hypergraph,
+    labels: object,
+    splits: Sequence[Split],
+    config: TrainingConfig | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+    device: torch.device | str | None = None,
+    callback: Callable[[int, Epoch], None] | None = None,
+    capture: bool = True,
+) -> list[FitResult]:
+    """Train several networks of one kind on one hypergraph, each with its own weights, split and seed.
+
+    On a CUDA device the runs of `DAHGNN` and `HGNN` train side by side, as heads of one network, at little
+    more than the cost of one; elsewhere one after the other. Each stops by itself, and gets what `fit` would
+    give it alone, up to rounding.
+
+    Parameters
+    ----------
+    models : sequence of modules
+        Of one class and with the same settings; each is trained in place.
+    features, hypergraph, labels, config, device, capture
+        As for `fit`, the same for all runs.
+    splits : sequence of Split
+        One for each model.
+    seeds : sequence of int, optional
+        Of each run's dropout; 0, 1, 2 and so on by default.
+    callback : callable, optional
+        Called with the number of the run and an `Epoch`.
+
+    Returns
+    -------
+    list of FitResult
+        In the order of the models. After Ctrl-C it ends with the runs that were under way.
+
+    Examples
+    --------
+    >>> from dahgnn.nn.model import DAHGNN
+    >>> from dahgnn.training.splits import split_per_class
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> labels = torch.arange(60) % 2
+    >>> features = torch.randn(60, 5, generator=generator) + 3 * labels[:, None]
+    >>> hypergraph = Hypergraph.from_features(features, k=5)
+    >>> splits = [split_per_class(labels, train=5, validation=5, seed=seed) for seed in range(3)]
+    >>> models = [DAHGNN(5, 2, generator=generator) for _ in splits]
+    >>> results = fit_many(models, features, hypergraph, labels, splits, TrainingConfig(max_epochs=50))
+    >>> [result.accuracy(labels, split.test) for result, split in zip(results, splits, strict=True)]
+    [1.0, 1.0, 1.0]
+    """
+    models, splits = list(models), list(splits)
+    seeds = list(range(len(models))) if seeds is None else list(seeds)
+    for name, values in (("splits", splits), ("seeds", seeds)):
+        if len(values) != len(models):
+            raise bad_value(name, "fit_many", f"one for each of {len(models)} models", f"{len(values)}")
+    _check_alike(models)
+    return _fit(
+        models, features, hypergraph, labels, splits, config, seeds, device, callback, capture, "fit_many"
+    )
+
+
+def _check_alike(models: list[nn.Module]) -> None:
+    if not models:
+        raise bad_value("models", "fit_many", "non-empty", "no model")
+    if len({id(model) for model in models}) < len(models):
+        raise bad_value("models", "fit_many", "different objects", "the same one twice")
+    for model in models[1:]:
+        if type(model) is not type(models[0]):
+            got = f"{type(models[0]).__name__} and {type(model).__name__}"
+            raise bad_value("models", "fit_many", "of one class", got)
+        first, other = (getattr(each, "settings", None) for each in (models[0], model))
+        if first != other:
+            raise bad_value("models", "fit_many", "of the same settings", f"{first} and {other}")
+
+
+def _fit(
+    models: list[nn.Module],
+    features: object,
+    hypergraph: Hypergraph,
+    labels: object,
+    splits: list[Split],
+    config: TrainingConfig | None,
+    seeds: list[int],
+    device: torch.device | str | None,
+    callback: Callable[[int, Epoch], None] | None,
+    capture: bool,
+    owner: str,
+    weights: object = None,
+) -> list[FitResult]:
+    config = TrainingConfig() if config is None else config
+    for name, values, kind in (
+        ("model", models, nn.Module),
+        ("hypergraph", [hypergraph], Hypergraph),
+        ("split", splits, Split),
+        ("config", [config], TrainingConfig),
+    ):
+        for value in values:
+            if not isinstance(value, kind):
+                raise bad_type(name, owner, f"a {kind.__name__}", type(value).__name__)
+    for seed in seeds:
+        check_seed(seed, owner)
+    device = hypergraph.device if device is None else torch.empty(0, device=device).device
+    with torch.inference_mode(False), torch.enable_grad(), threads_for(hypergraph.n_nodes):
+        task = _Task.make(models[0], features, hypergraph, labels, weights, device, owner)
+        runs = []
+        for number, (model, split, seed) in enumerate(zip(models, splits, seeds, strict=True)):
+            parts = task.parts(split, cast(Classifier, model).n_classes, owner)
+            runs.append(Run(number, model.to(device), parts, seed, callback))
+        return _Training(task, config, capture and weights is None).train(runs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What all runs share, checked; features and hypergraph are on the device."""
+
+    features: Tensor
+    hypergraph: Hypergraph
+    labels: Tensor
+    weights: Tensor | None
+
+    @classmethod
+    def make(
+        cls,
+        model: nn.Module,
+        features: object,
+        hypergraph: Hypergraph,
+        labels: object,
+        weights: object,
+        device: torch.device,
+        owner: str,
+    ) -> _Task:
+        for name in ("in_features", "n_classes"):
+            if not isinstance(getattr(model, name, None), int):
+                got = f"{type(model).__name__} without '{name}'"
+                raise bad_type("model", owner, "a module with 'in_features' and 'n_classes'", got)
+        shape = cast(Classifier, model)
+        rows = as_features(features, owner)
+        if rows.shape != (hypergraph.n_nodes, shape.in_features):
+            expected = f"of shape (n_nodes, in_features) = ({hypergraph.n_nodes}, {shape.in_features})"
+            raise bad_value("features", owner, expected, f"shape {tuple(rows.shape)}")
+        return cls(
+            features=rows.to(device, next(model.parameters()).dtype),
+            hypergraph=hypergraph.to(device),
+            labels=as_labels(labels, owner, n_nodes=len(rows)).cpu(),
+            weights=None if weights is None else _as_weights(weights, len(rows), owner),
+        )
+
+    def parts(self, split: Split, n_classes: int, owner: str) -> Parts:
+        """Return the labelled nodes of a split, on the device."""
+        check_split(split, self.labels, n_classes, owner, needs_validation=False)
+        chooses = split.validation if len(split.validation) else split.train
+        return Parts(*(self._labelled(nodes, owner) for nodes in (split.train, chooses)))
+
+    def _labelled(self, nodes: Tensor, owner: str) -> Labelled:
+        device = self.features.device
+        weights = None if self.weights is None else self.weights[nodes].to(self.features)
+        if weights is not None and not bool(weights.sum() > 0):
+            raise bad_value("weights", owner, "positive at some of the nodes that train or validate", "none")
+        return Labelled(nodes.to(device), self.labels[nodes].to(device), weights)
+
+
+def _as_weights(weights: object, n_nodes: int, owner: str) -> Tensor:
+    """Return weights of nodes as (n,), or say what is wrong."""
+    values = as_tensor(weights, "weights", owner)
+    if values.shape != (n_nodes,):
+        raise bad_value("weights", owner, f"of shape ({n_nodes},)", f"shape {tuple(values.shape)}")
+    if not bool((values.isfinite() & (values >= 0)).all()):
+        raise bad_value("weights", owner, "finite and at least 0", "others")
+    return values
+
+
+class _Training:
+    """Train runs on one task, side by side where that is possible."""
+
+    def __init__(self, task: _Task, config: TrainingConfig, capture: bool) -> None:
+        self.task, self.config, self.capture = task, config, capture
+
+    def train(self, runs: list[Run]) -> list[FitResult]:
+        # What stands in the class itself is known to belong together; a subclass may add dropout, say, so it
+        # does not inherit the folding.
+        model, inputs = runs[0].model, (self.task.features, self.task.hypergraph)
+        of_class = type(model).__dict__
+        fold, capturable = of_class.get("fold"), of_class.get("capturable", False)
+        folded = None if fold is None else fold(model, *inputs, self.config.precision)
+        # The captured loop trains all weights; who has frozen some gets the plain one.
+        trained = all(weight.requires_grad for run in runs for weight in run.model.parameters())
+        captured = self.capture and trained and kernels_gpu.supports(inputs[0]) and inputs[0].is_cuda
+        results: list[FitResult] = []
+        together = max(1, _ROWS_AT_ONCE // len(inputs[0])) if folded is not None and captured else 1
+        for start in range(0, len(runs), together):
+            some = runs[start : start + together]
+            for run in some:
+                run.start = time.perf_counter()
+            if captured and (folded is not None or capturable):
+                reasons = self._replay(some, folded or call_with_weights(some[0].model, inputs))
+            else:
+                reasons = [PlainLoop(some[0], inputs, self.config, folded).train()]
+            results += [_result(run, self.task, why) for run, why in zip(some, reasons, strict=True)]
+            if "interrupted" in reasons:
+                break
+        return results
+
+    def _replay(self, runs: list[Run], folded: Folded) -> list[str]:
+        """Train by replays of a captured epoch; return why each run ended."""
+        untold: list[tuple[Run, list[Epoch]]] = []
+
+        def note(news: list[News]) -> None:
+            untold.extend((runs[each.run], runs[each.run].note(each.rows)) for each in news)
+
+        def tell() -> None:
+            while untold:
+                run, epochs = untold.pop(0)
+                run.tell(epochs)
+
+        device = self.task.features.device
+        # The capture takes the streams of the device, and a module's own dropout its generator.
+        with torch.cuda.device(device), seeded(runs[0].seed, device):
+            loop = GraphLoop(
+                [run.model for run in runs],
+                folded,
+                [run.parts for run in runs],
+                (len(self.task.labels), len(runs), cast(Classifier, runs[0].model).n_classes),
+                self.config,
+                [run.seed for run in runs],
+            )
+            interrupted = False
+            try:
+                loop.run(note, tell)
+            except KeyboardInterrupt:
+                interrupted = True
+            if any(run.history for run in runs):  # before, the loop's weights are not yet anybody's
+                loop.restore_best()
+        for run in runs:
+            run.best = run.model.state_dict() if run.history else None
+        if interrupted and all(loop.stopped):  # in the last look; who pressed wants no further run
+            return ["interrupted"] * len(runs)
+        return [why or "interrupted" for why in loop.stopped]
+
+
+def call_with_weights(model: nn.Module, inputs: tuple[Tensor, Hypergraph]) -> Folded:
+    """Return a function that calls a network with the weights of one run, for a network without ``fold``."""
+
+    def logits(weights: Weights, _: Dropout) -> tuple[Tensor, Tensor]:
+        state = {name: weight.squeeze(0) for name, weight in weights.items()}
+        trained = functional_call(model.train(), state, inputs).unsqueeze(1)
+        if getattr(model, "dropout", None) == 0:
+            return trained, trained
+        with torch.no_grad():
+            return functional_call(model.eval(), state, inputs).unsqueeze(1), trained
+
+    return logits
+
+
+def _result(run: Run, task: _Task, stopped: str) -> FitResult:
+    """Give the network its best weights and compute what it says of all nodes."""
+    if run.best is None:
+        if stopped == "interrupted":
+            raise KeyboardInterrupt
+        raise ValueError(
+            "The loss of the untrained network must be finite. Got nan or inf. Scale the features first, "
+            "to mean 0 and deviation 1, say."
+        )
+    best_epoch, seen = run.history[-1].best_epoch, len(run.history)
+    if stopped in ("interrupted", "diverged"):
+        logger.warning("Training %s after %d epochs. The best was epoch %d.", stopped, seen, best_epoch)
+    run.model.load_state_dict(run.best)
+    with torch.no_grad():  # not folded: to the bit what the caller gets from the model
+        logits = run.model.eval()(task.features, task.hypergraph)
+    return FitResult(
+        predictions=logits.argmax(1).cpu(),
+        probabilities=logits.softmax(1).cpu(),
+        embedding=logits.cpu(),
+        history=tuple(run.history),
+        best_epoch=best_epoch,
+        stopped=stopped,
+        seconds=time.perf_counter() - run.start,
+    )

@@ -1,0 +1,286 @@
+"""The plain training loop, on any device and for any module; and what every loop knows of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import NamedTuple, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim.adam import adam
+
+from dahgnn.checks import bad_value
+from dahgnn.config import TrainingConfig
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.ops.sparse import Dropout, Weights
+
+# Computes the logits of evaluation and of training from weights, see ``DAHGNN.fold``.
+Folded = Callable[[Weights, Dropout], tuple[Tensor, Tensor]]
+
+
+@contextlib.contextmanager
+def collect_interrupts() -> Iterator[list[KeyboardInterrupt]]:
+    """Collect Ctrl-C within the block, where Python would raise it anywhere; a second one is raised."""
+    interrupts: list[KeyboardInterrupt] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if interrupts:
+            signal.default_int_handler(number, frame)
+        interrupts.append(KeyboardInterrupt())
+
+    # A handler of somebody else stays, and only the main thread may change it.
+    ours = threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if ours:
+        signal.signal(signal.SIGINT, hear)
+    try:
+        yield interrupts
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Classifier(Protocol):
+    """A module that gives logits (n, n_classes) for features (n, in_features) on a hypergraph."""
+
+    in_features: int
+    n_classes: int
+
+
+class Labelled(NamedTuple):
+    """Nodes, their labels, and how much each counts if not the same; on the device."""
+
+    nodes: Tensor
+    labels: Tensor
+    weights: Tensor | None = None
+
+
+class Parts(NamedTuple):
+    """The labelled nodes of a run: those that train and those that choose the epoch."""
+
+    train: Labelled
+    validation: Labelled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """What is known of the network after so many updates.
+
+    Attributes
+    ----------
+    epoch : int
+        Number of updates; 0 is the network as it was given.
+    train_loss, validation_loss : float
+        Mean cross-entropy.
+    train_accuracy, validation_accuracy : float
+        Share of nodes classified correctly.
+    best_epoch : int
+        The epoch of the lowest validation loss so far.
+    seconds : float
+        Since the start of the fit.
+    """
+
+    epoch: int
+    train_loss: float
+    validation_loss: float
+    train_accuracy: float
+    validation_accuracy: float
+    best_epoch: int
+    seconds: float
+
+
+class Run:
+    """One network in training: what happened so far, and its best weights."""
+
+    def __init__(
+        self,
+        number: int,
+        model: nn.Module,
+        parts: Parts,
+        seed: int,
+        callback: Callable[[int, Epoch], None] | None,
+    ) -> None:
+        self.number, self.model, self.parts, self.seed, self.callback = number, model, parts, seed, callback
+        self.history: list[Epoch] = []
+        self.best: dict[str, Tensor] | None = None
+        self.start = time.perf_counter()
+
+    def note(self, rows: list[list[float]]) -> list[Epoch]:
+        """Add epochs to the history and return them."""
+        for train_loss, loss, train_accuracy, validation_accuracy in rows:
+            epoch = len(self.history)
+            best = self.history[-1].best_epoch if self.history else 0
+            better = not self.history or loss < self.history[best].validation_loss
+            self.history.append(
+                Epoch(
+                    epoch=epoch,
+                    train_loss=train_loss,
+                    validation_loss=loss,
+                    train_accuracy=train_accuracy,
+                    validation_accuracy=validation_accuracy,
+                    best_epoch=epoch if better else best,
+                    seconds=time.perf_counter() - self.start,
+                )
+            )
+        return self.history[len(self.history) - len(rows) :]
+
+    def tell(self, epochs: list[Epoch]) -> None:
+        """Call whoever listens."""
+        if self.callback is not None:
+            for epoch in epochs:
+                self.callback(self.number, epoch)
+
+
+class PlainLoop:
+    """Evaluate and update one run in turn, and keep its best weights.
+
+    Parameters
+    ----------
+    run : Run
+        Its network is trained in place and ends with the last weights.
+    inputs : (Tensor, Hypergraph)
+        What the network takes.
+    config : TrainingConfig
+        The schedule.
+    folded : callable, optional
+        Computes the logits instead of the network, see ``DAHGNN.fold``.
+    """
+
+    def __init__(
+        self, run: Run, inputs: tuple[Tensor, Hypergraph], config: TrainingConfig, folded: Folded | None
+    ) -> None:
+        self.run, self.inputs, self.config, self.folded = run, inputs, config, folded
+        generator = torch.Generator(inputs[0].device).manual_seed(run.seed)
+
+        def drop(values: Tensor, share: float, _: int) -> Tensor:
+            keep = torch.empty_like(values).bernoulli_(1 - share, generator=generator)
+            return values * keep / (1 - share) if share < 1 else values * 0
+
+        self.drop = drop
+
+    def train(self) -> str:
+        """Return why the training ended."""
+        try:
+            with seeded(self.run.seed, self.inputs[0].device):
+                return self._train()
+        except KeyboardInterrupt:
+            return "interrupted"
+
+    def _train(self) -> str:
+        run, patience = self.run, self.config.patience
+        optimizer = _Adam(list(run.model.parameters()), self.config)
+        for epoch in range(self.config.max_epochs + 1):
+            evaluated, trained = self._logits()
+            if epoch == 0:
+                self._check_shape(evaluated)
+            if not self._record(evaluated.detach()):
+                return "diverged"
+            if epoch - run.history[-1].best_epoch >= patience:
+                return "patience"
+            if epoch < self.config.max_epochs:
+                _cross_entropy(trained() if callable(trained) else trained, run.parts.train).backward()
+                optimizer.step()
+        return "max_epochs"
+
+    def _logits(self) -> tuple[Tensor, Tensor | Callable[[], Tensor]]:
+        """Return the logits of evaluation and of training, or how to get the latter."""
+        model = self.run.model
+        if self.folded is not None:
+            weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
+            evaluated, trained = (each.squeeze(1) for each in self.folded(weights, self.drop))
+            return evaluated, trained
+        with torch.no_grad():
+            evaluated = model.eval()(*self.inputs)
+        return evaluated, lambda: model.train()(*self.inputs)
+
+    def _check_shape(self, logits: Tensor) -> None:
+        expected = (len(self.inputs[0]), cast(Classifier, self.run.model).n_classes)
+        if logits.shape != expected:
+            got = f"logits of shape {tuple(logits.shape)}"
+            raise bad_value("model", "fit", f"one that gives logits of shape {expected}", got)
+
+    def _record(self, logits: Tensor) -> bool:
+        """Note the epoch and keep its weights if they are the best; False if a loss is not finite."""
+        run = self.run
+        losses, accuracies = zip(*(_score(logits, part) for part in run.parts), strict=True)
+        if not math.isfinite(sum(losses)):
+            return False
+        with collect_interrupts() as interrupts:  # the best weights must be those of the best epoch
+            epochs = run.note([[*losses, *accuracies]])
+            if epochs[0].best_epoch == epochs[0].epoch:
+                run.best = {name: tensor.detach().clone() for name, tensor in run.model.state_dict().items()}
+        if interrupts:
+            raise interrupts[0]
+        run.tell(epochs)
+        return True
+
+
+class _Adam:
+    """Adam with the rate of the schedule.
+
+    Not the optimizer of torch but the function it calls: making the first optimizer of a process imports
+    torch's compiler, which takes longer than a small fit.
+    """
+
+    def __init__(self, weights: list[nn.Parameter], config: TrainingConfig) -> None:
+        self.weights, self.config = weights, config
+        self.fused = all(weight.device.type in ("cpu", "cuda") for weight in weights)
+        count = partial(torch.zeros, (), dtype=torch.float32)
+        self.steps = [count(device=weight.device if self.fused else None) for weight in weights]
+        self.means, self.squares = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+        self.done = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        for weight in self.weights:
+            weight.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Update the weights that have a gradient, and take it away."""
+        states = zip(self.weights, self.means, self.squares, self.steps, strict=True)
+        used = [(weight, weight.grad, *state) for weight, *state in states if weight.grad is not None]
+        if used:
+            weights, gradients, means, squares, steps = map(list, zip(*used, strict=True))
+            adam(
+                weights, gradients, means, squares, [], steps, fused=self.fused,
+                lr=self.config.learning_rate * self.config.decay ** (self.done // self.config.decay_every),
+                weight_decay=self.config.weight_decay, beta1=0.9, beta2=0.999, eps=1e-8,
+                amsgrad=False, maximize=False,
+            )  # fmt: skip
+        self._clear()
+        self.done += 1
+
+
+def _cross_entropy(logits: Tensor, labelled: Labelled) -> Tensor:
+    rows = logits.index_select(0, labelled.nodes)
+    if labelled.weights is None:
+        return cross_entropy(rows, labelled.labels)
+    losses = cross_entropy(rows, labelled.labels, reduction="none")
+    return losses @ labelled.weights / labelled.weights.sum()
+
+
+def _score(logits: Tensor, labelled: Labelled) -> tuple[float, float]:
+    """Return the mean cross-entropy and the accuracy at labelled nodes."""
+    correct = logits.index_select(0, labelled.nodes).argmax(1) == labelled.labels
+    return _cross_entropy(logits, labelled).item(), correct.float().mean().item()
+
+
+@contextlib.contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the generator of one device for the block; `torch.manual_seed` would seed those of all."""
+    cuda = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda):
+        generator = torch.cuda.default_generators[cuda[0]] if cuda else torch.default_generator
+        generator.manual_seed(seed)
+        yield

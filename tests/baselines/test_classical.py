@@ -1,0 +1,77 @@
+"""The methods without a network."""
+
+import numpy as np
+import pytest
+import torch
+
+from dahgnn import Split, split_per_class
+from dahgnn.baselines.classical import label_spreading, laplace_learning, logistic_regression
+
+METHODS = [label_spreading, logistic_regression, laplace_learning]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_learns_the_blobs(blobs, blob_split, method):
+    features, labels = blobs
+    probabilities, chosen = method(features, labels, blob_split)
+    assert (probabilities.argmax(1) == labels)[blob_split.test].double().mean() > 0.9
+    torch.testing.assert_close(probabilities.sum(1), torch.ones(len(labels)))
+    assert (probabilities >= 0).all()
+    assert all(isinstance(value, float) for value in chosen.values())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_never_reads_test_labels(blobs, blob_split, method):
+    features, labels = blobs
+    hidden = labels.clone()
+    hidden[blob_split.test] = -1
+    known, unknown = (method(features, given, blob_split)[0] for given in (labels, hidden))
+    assert torch.equal(known, unknown)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"train": []}, "one with train nodes. Got none"),
+        ({"validation": []}, "one with validation nodes. Got none"),
+        ({"train": [0, 2]}, "each of the 3 classes has a labelled node. Got none of class 1"),
+        ({"test": [120]}, "Got test node 120"),
+    ],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_refuses_what_cannot_be_learned(blobs, blob_split, method, change, words):
+    parts = {"train": blob_split.train, "validation": blob_split.validation, "test": []}
+    others = [node for node in blob_split.test.tolist() if node not in (0, 2)]
+    split = Split(**{**parts, **change, **({"validation": others[:9]} if "train" in change else {})})
+    with pytest.raises(ValueError, match=words):
+        method(*blobs, split)
+
+
+def test_laplace_learning_is_harmonic(blobs, blob_split):
+    """The dense system of the paper, solved at once."""
+    features, labels = (each[:60] for each in blobs)
+    split = split_per_class(labels, train=3, validation=3, seed=1)
+    probabilities, _ = laplace_learning(features.double(), labels, split, k=4)
+    distances = torch.cdist(features.double(), features.double())
+    weights = torch.zeros(60, 60, dtype=torch.float64)
+    for node in range(60):
+        near = distances[node].argsort(stable=True)
+        near = near[near != node][:4]
+        weights[node, near] = (-4 * (distances[node, near] / distances[node, near[-1]]) ** 2).exp()
+    weights = (weights + weights.T) / 2
+    laplacian = weights.sum(1).diag() - weights
+    free = torch.tensor([node for node in range(60) if node not in split.train.tolist()])
+    given = torch.nn.functional.one_hot(labels[split.train], 3).double()
+    solution = torch.linalg.solve(laplacian[free][:, free], weights[free][:, split.train] @ given)
+    expected = solution / solution.sum(1, keepdim=True)
+    torch.testing.assert_close(probabilities[free].double(), expected, rtol=1e-3, atol=1e-4)
+    assert torch.equal(probabilities[split.train].argmax(1), labels[split.train])
+
+
+def test_laplace_learning_says_nothing_of_nodes_without_a_way_to_a_label():
+    features = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2], [50.0], [50.1], [50.2]])
+    labels = [0, 0, 0, 1, 1, 1, -1, -1, -1]
+    split = Split(train=[0, 3], validation=[1, 4], test=[2, 5])
+    probabilities, _ = laplace_learning(features, labels, split, k=2)
+    assert probabilities.argmax(1)[:6].tolist() == [0, 0, 0, 1, 1, 1]
+    assert probabilities[6:].tolist() == [[0.5, 0.5]] * 3

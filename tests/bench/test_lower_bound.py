@@ -1,0 +1,47 @@
+"""The least time of an epoch, computed once more by hand."""
+
+import torch
+
+from dahgnn import Hypergraph
+from dahgnn.bench.lower_bound import Floor, Machine, Size, floor
+
+
+def test_floor_by_hand():
+    # 3 hyperedges of 5 used columns; the large product has 32 columns.
+    # Operations: forward 2·3·5·32 = 960, backward as many. Words read: 15 each way.
+    # Layer 1, rows of 32 and 4 shares, 2 nodes + 3 hyperedges, 6 incidences; each direction:
+    #   forward   reads and writes 5 rows, reads 5 shares, writes 6 coefficients, reads 6 indices:
+    #             160 + 20 + 24 + 6 = 210
+    #   backward  twice the rows (read 5 and their gradients, of which one side is written), twice the
+    #             shares (read, and gradients written), coefficients, indices: 320 + 40 + 24 + 6 = 390
+    # Layer 2, rows of 10 and 1 share: 50 + 5 + 6 + 6 = 67 and 100 + 10 + 6 + 6 = 122.
+    size = Size(nodes=2, hyperedges=3, incidences=6, columns=5)
+    words = 2 * (210 + 390) + 2 * (67 + 122)
+    slow_product = floor(size, Machine(bandwidth=4.0, rate=10.0))
+    assert slow_product == Floor(products=192.0, incidences=float(words))
+    slow_memory = floor(size, Machine(bandwidth=4.0, rate=1e9))
+    assert slow_memory.products == 30.0
+    assert slow_memory.seconds == 30.0 + words
+
+
+def test_floor_of_ten_runs_shares_features_and_indices():
+    size = Size(nodes=2, hyperedges=3, incidences=6, columns=5)
+    one, ten = (floor(size, Machine(bandwidth=4.0, rate=10.0), runs=runs) for runs in (1, 10))
+    assert ten.products == 10 * one.products
+    indices = 2 * 4 * 6
+    assert ten.incidences == 10 * (one.incidences - indices) + indices
+    one, ten = (floor(size, Machine(bandwidth=4.0, rate=1e9), runs=runs) for runs in (1, 10))
+    assert ten.products == one.products
+
+
+def test_size_counts_what_must_be_computed():
+    features = torch.rand(6, 4, generator=torch.Generator().manual_seed(0))
+    features[:, 3] = 0
+    hypergraph = Hypergraph.from_hyperedges([[0, 1, 2], [2, 3, 4, 5]], n_nodes=6)
+    assert Size.of(features, hypergraph) == Size(nodes=6, hyperedges=2, incidences=7, columns=3)
+
+
+def test_a_machine_has_speeds():
+    machine = Machine.measure(torch.device("cpu"))
+    assert machine.bandwidth > 0
+    assert machine.rate > 0

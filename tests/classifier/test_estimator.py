@@ -1,0 +1,570 @@
+"""The classifier beyond scikit-learn's own checks (see test_estimator_checks)."""
+
+import logging
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dahgnn import DAHGNNClassifier, Hypergraph, fit
+from dahgnn.graph.neighbours import knn
+from dahgnn.images.datasets import load_mnist
+from dahgnn.training.splits import sample_per_class
+
+QUICK = {"max_epochs": 150, "patience": 50, "networks": 2, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+def hide(y, keep=10, seed=0, missing=-1):
+    """Leave some labels of each class."""
+    generator = np.random.default_rng(seed)
+    shown = np.concatenate(
+        [generator.permutation(np.flatnonzero(y == label))[:keep] for label in np.unique(y)]
+    )
+    hidden = np.full(len(y), missing, dtype=object if missing is None else np.asarray(y).dtype)
+    hidden[shown] = np.asarray(y)[shown]
+    return hidden
+
+
+@pytest.fixture(scope="module")
+def fitted(iris):
+    features, labels = iris
+    return DAHGNNClassifier(**QUICK | {"networks": 5}).fit(features, hide(labels))
+
+
+def test_it_learns_from_few_labels(iris, fitted):
+    features, labels = iris
+    assert fitted.score(features, labels) > 0.9
+    assert fitted.transduction_.shape == labels.shape
+    assert fitted.label_distributions_.shape == (150, 3)
+    np.testing.assert_allclose(fitted.label_distributions_.sum(1), 1)
+    assert ((fitted.density_ >= 0) & (fitted.density_ <= fitted.k_ + 1e-3)).all()
+    assert len(fitted.labelled_indices_) == 30
+
+
+def test_each_network_has_its_history_and_holds_out_other_rows(iris, fitted):
+    _, labels = iris
+    assert len(fitted.networks_) == len(fitted.best_epochs_) == 5
+    for number, best in enumerate(fitted.best_epochs_):
+        losses = [entry["validation_loss"] for entry in fitted.history_ if entry["network"] == number]
+        assert losses[best] == min(losses)
+        assert len(losses) <= fitted.n_iter_ + 1
+    assert max(entry["epoch"] for entry in fitted.history_) == fitted.n_iter_
+    # Five times a fifth is every labelled row once.
+    np.testing.assert_array_equal(fitted.held_out_indices_, fitted.labelled_indices_)
+    held = fitted.held_out_distributions_
+    np.testing.assert_allclose(held.sum(1), 1)
+    assert not np.allclose(held, fitted.label_distributions_[fitted.held_out_indices_])
+    assert (held.argmax(1) == labels[fitted.held_out_indices_]).mean() > 0.8
+
+
+def test_the_networks_are_averaged(iris):
+    features, labels = iris
+    validation = np.flatnonzero(hide(labels) >= 0)[::4]
+    classifier = DAHGNNClassifier(**QUICK, validation=validation, scale="none")
+    classifier.fit(features, hide(labels))
+    rows = torch.from_numpy(np.hstack([features, np.ones((150, 1))])).float()
+    with torch.no_grad():
+        logits = [network(rows, classifier.hypergraph_).numpy() for network in classifier.networks_]
+    assert not np.allclose(*logits, atol=1e-2)
+    # Equal rows share their mean.
+    _, places, counts = np.unique(features, axis=0, return_inverse=True, return_counts=True)
+    unequal = counts[places.ravel()] == 1
+    np.testing.assert_allclose(
+        classifier.embedding_[unequal], np.mean(logits, 0)[unequal], rtol=1e-4, atol=1e-4
+    )
+    np.testing.assert_array_equal(classifier.held_out_indices_, validation)
+
+
+def test_many_rows_have_one_network_unless_asked_for(iris):
+    assert DAHGNNClassifier().count_networks(20_000) == 5
+    assert DAHGNNClassifier().count_networks(20_001) == 1
+    assert DAHGNNClassifier(networks=3).count_networks(10**6) == 3
+    assert len(DAHGNNClassifier(**QUICK | {"networks": 1}).fit(iris[0], hide(iris[1])).networks_) == 1
+
+
+def test_fitted_rows_get_what_the_fit_gave_them(iris, fitted):
+    features, _ = iris
+    np.testing.assert_array_equal(fitted.predict(features), fitted.transduction_)
+    np.testing.assert_array_equal(fitted.predict_proba(features), fitted.label_distributions_)
+    np.testing.assert_array_equal(fitted.transform(features), fitted.embedding_)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_cuda_device_gives_what_the_cpu_gives():
+    features, labels = load_digits(return_X_y=True)
+    seen, unseen, hidden = features[:1500], features[1500:], hide(labels[:1500])
+    on_cpu, on_cuda = (
+        DAHGNNClassifier(**QUICK, dropout=0.0, device=device).fit(seen, hidden) for device in ("cpu", "cuda")
+    )
+    assert (on_cpu.predict(unseen) == on_cuda.predict(unseen)).mean() > 0.97
+    np.testing.assert_allclose(on_cpu.density_, on_cuda.density_, atol=0.5)
+    np.testing.assert_array_equal(on_cuda.predict_proba(seen), on_cuda.label_distributions_)
+    copy = pickle.loads(pickle.dumps(on_cuda))  # noqa: S301
+    np.testing.assert_array_equal(copy.predict(unseen), on_cuda.predict(unseen))
+
+
+@pytest.mark.parametrize("n", [6, 12, 20])
+def test_a_few_rows_have_fewer_neighbours(n):
+    generator = np.random.default_rng(0)
+    labels = np.arange(n) % 2
+    features = 20.0 * labels[:, None] + generator.normal(size=(n, 3))
+    classifier = DAHGNNClassifier(**QUICK).fit(features, labels)
+    assert classifier.k_ == max(1, n // 4)
+    assert classifier.score(features, labels) == 1
+
+
+def test_equal_rows_get_equal_labels(iris):
+    features, labels = iris
+    twice = np.concatenate([features, features[:75]])
+    classifier = DAHGNNClassifier(**QUICK).fit(twice, np.concatenate([hide(labels), np.full(75, -1)]))
+    np.testing.assert_array_equal(classifier.embedding_[:75], classifier.embedding_[150:])
+    np.testing.assert_array_equal(classifier.transform(twice), classifier.embedding_)
+
+
+def test_new_rows_get_labels_without_a_new_fit():
+    features, labels = load_digits(return_X_y=True)
+    old, new = slice(0, 1300), slice(1300, None)
+    classifier = DAHGNNClassifier(max_epochs=150, random_state=0).fit(features[old], hide(labels[old], 20))
+    before = {name: weight.clone() for name, weight in classifier.networks_[0].state_dict().items()}
+    accuracy = (classifier.predict(features[new]) == labels[new]).mean()
+    transductive = (classifier.transduction_ == labels[old]).mean()
+    assert accuracy > 0.88
+    assert accuracy > transductive - 0.06  # other people wrote the last ones
+    for name, weight in classifier.networks_[0].state_dict().items():
+        assert torch.equal(weight, before[name])
+    together = classifier.predict_proba(features[new][:50])
+    alone = np.concatenate([classifier.predict_proba(row[None]) for row in features[new][:50]])
+    np.testing.assert_allclose(alone, together, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (np.array(["one", "two", "three"]), None),
+        (np.array(["a", "b", "c"], dtype=object), float("nan")),
+        (np.array([10, 20, 30]), -1),
+        (np.array([1.0, 2.0, 3.0]), float("nan")),
+        (np.array(["</script><script>alert(1)</script>", "", "c"]), None),
+    ],
+)
+def test_labels_of_any_type(iris, names, missing):
+    features, labels = iris
+    given = np.array([names[label] for label in labels], dtype=object)
+    shown = hide(labels) >= 0
+    given[~shown] = missing
+    if names.dtype.kind in "if":
+        given = given.astype(names.dtype)
+    classifier = DAHGNNClassifier(**QUICK).fit(features, given)
+    assert classifier.classes_.tolist() == sorted(names.tolist())
+    assert (classifier.transduction_ == names[labels]).mean() > 0.8
+
+
+def test_two_values_and_nothing_else(iris):
+    features, labels = iris
+    given = np.array([bool(label) for label in labels], dtype=object)
+    given[::2] = None
+    classifier = DAHGNNClassifier(**QUICK).fit(features, given)
+    assert classifier.classes_.tolist() == [False, True]
+
+
+def test_a_frame_and_its_names(iris):
+    pandas = pytest.importorskip("pandas")
+    features, labels = iris
+    frame = pandas.DataFrame(features, columns=["a", "b", "c", "d"])
+    names = pandas.Series(np.array(["x", "y", "z"])[labels]).where(hide(labels) >= 0)
+    classifier = DAHGNNClassifier(**QUICK).fit(frame, names)
+    assert classifier.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert classifier.predict(frame).tolist() == classifier.transduction_.tolist()
+    with pytest.raises(ValueError, match="feature names should match"):
+        classifier.predict(frame[["b", "a", "c", "d"]])
+
+
+def test_sparse_and_dense_are_the_same(iris):
+    features, labels = iris
+    given = hide(labels)
+    dense, sparse = (DAHGNNClassifier(**QUICK).fit(rows, given) for rows in (features, csr_array(features)))
+    np.testing.assert_allclose(sparse.embedding_, dense.embedding_, atol=1e-5)
+
+
+def test_a_sparse_table_that_would_fill_the_memory_is_refused(iris):
+    huge = csr_array((10, 2**31), dtype=np.float32)
+    with pytest.raises(ValueError, match="TruncatedSVD"):
+        DAHGNNClassifier().fit(huge, [0, 1] * 5)
+
+
+def test_known_neighbours_and_hypergraphs(iris):
+    features, labels = iris
+    given = hide(labels)
+    found = DAHGNNClassifier(k=5, scale="columns", **QUICK).fit(features, given)
+    neighbors = knn(found._features, 5)
+    for each in (neighbors.indices.numpy(), neighbors):
+        known = DAHGNNClassifier(**QUICK, scale="columns").fit(features, given, neighbors=each)
+        np.testing.assert_allclose(known.embedding_, found.embedding_)
+        assert known.k_ == 5
+    hypergraph = Hypergraph.from_hyperedges([range(i, i + 5) for i in range(0, 150, 5)], n_nodes=150)
+    own = DAHGNNClassifier(**QUICK).fit(features, given, hypergraph=hypergraph)
+    assert own.hypergraph_.n_hyperedges == 30
+    assert own.predict(features + 0.01).shape == (150,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"neighbors": [[0]]}, "must be of 150 rows"),
+        ({"neighbors": np.empty((150, 0), dtype=int)}, "must be of 150 rows"),
+        ({"neighbors": np.full((150, 3), 150)}, "between 0 and"),
+        ({"hypergraph": Hypergraph.from_hyperedges([[0, 1]], n_nodes=2)}, "of 150 nodes. Got 2"),
+    ],
+)
+def test_neighbours_that_do_not_fit_are_refused(iris, arguments, message):
+    features, labels = iris
+    with pytest.raises(ValueError, match=message):
+        DAHGNNClassifier(**QUICK).fit(features, labels, **arguments)
+
+
+def test_held_out_rows_can_be_named_or_none(iris):
+    features, labels = iris
+    given = hide(labels)
+    shown = np.flatnonzero(given >= 0)
+    named = DAHGNNClassifier(**QUICK, validation=shown[::5]).fit(features, given)
+    assert named.held_out_indices_.tolist() == shown[::5].tolist()
+    none = DAHGNNClassifier(**QUICK, validation=None).fit(features, given)
+    assert len(none.held_out_indices_) == len(none.held_out_distributions_) == 0
+    assert none.labelled_indices_.tolist() == shown.tolist()
+    assert none.temperature_ == 1
+    single = hide(labels, keep=1)
+    one = DAHGNNClassifier(**QUICK).fit(features, single)
+    assert (len(one.labelled_indices_), len(one.held_out_indices_)) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"validation": [0, 1]}, "labelled rows. Got row"),
+        ({"validation": 1.5}, "'validation' parameter"),
+        ({"scale": "colums"}, "'scale' parameter .* Did you mean 'columns'"),
+        ({"k": 0}, "'k' parameter"),
+        ({"verbose": None}, "'verbose' parameter"),
+        ({"dropout": 2.0}, "'dropout' parameter"),
+        ({"device": "abacus"}, "abacus"),
+        ({"n_jobs": 0}, "'n_jobs' parameter"),
+        ({"calibrate": "yes"}, "'calibrate' parameter"),
+    ],
+)
+def test_wrong_parameters_are_named(iris, change, message):
+    features, labels = iris
+    given = hide(labels)
+    given[:2] = -1
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
+        DAHGNNClassifier(**{**QUICK, **change}).fit(features, given)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([-1] * 150, "at least two classes. Got no labelled row"),
+        ([1] * 150, "at least two classes. Got 1 class"),
+        (np.linspace(0, 1, 150), "Unknown label type: continuous"),
+        ([0, 1], "as many rows. Got 150 and 2"),
+        (np.array(["a", 1] * 75, dtype=object), "labels of one type"),
+    ],
+)
+def test_labels_that_teach_nothing_are_refused(iris, y, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        DAHGNNClassifier(**QUICK).fit(iris[0], y)
+
+
+def test_numbers_that_are_none_are_refused(iris):
+    features, labels = iris
+    for wrong in (np.nan, np.inf, 1e39):
+        rows = features.copy()
+        rows[3, 2] = wrong
+        with pytest.raises(ValueError, match="NaN|infinity|float32"):
+            DAHGNNClassifier(**QUICK).fit(rows, labels)
+
+
+def test_weights_and_classes_that_count_more(iris):
+    features, labels = iris
+    given = hide(labels)
+    # Without dropout, which a CUDA device draws otherwise when there are weights.
+    plain = DAHGNNClassifier(**QUICK, dropout=0.0).fit(features, given)
+    ones = DAHGNNClassifier(**QUICK, dropout=0.0).fit(features, given, sample_weight=np.ones(150))
+    np.testing.assert_allclose(ones.embedding_, plain.embedding_, atol=1e-3)
+    plain = DAHGNNClassifier(**QUICK).fit(features, given)
+    heavy = DAHGNNClassifier(**QUICK, class_weight={0: 1, 1: 100, 2: 1}).fit(features, given)
+    assert (heavy.transduction_ == 1).sum() > (plain.transduction_ == 1).sum()
+    balanced = DAHGNNClassifier(**QUICK, class_weight="balanced").fit(features, given)
+    assert (balanced.transduction_ == labels).mean() > 0.85
+
+
+def test_a_warm_start_goes_on(iris):
+    features, labels = iris
+    given = hide(labels)
+    classifier = DAHGNNClassifier(**{**QUICK, "max_epochs": 15}, warm_start=True).fit(features, given)
+    first = [entry for entry in classifier.history_ if entry["network"] == 0]
+    best = min(first, key=lambda epoch: epoch["validation_loss"])
+    classifier.fit(features, given)
+    assert classifier.history_[0]["train_loss"] == pytest.approx(best["train_loss"], rel=1e-3)
+
+
+def test_the_same_seed_gives_the_same(iris):
+    features, labels = iris
+    given = hide(labels)
+    first, again = (DAHGNNClassifier(**QUICK).fit(features, given) for _ in range(2))
+    np.testing.assert_array_equal(first.embedding_, again.embedding_)
+    other = DAHGNNClassifier(**{**QUICK, "random_state": 1}).fit(features, given)
+    assert not np.array_equal(other.embedding_, first.embedding_)
+
+
+def test_it_lives_with_the_rest_of_scikit_learn(iris):
+    features, labels = iris
+    pipeline = make_pipeline(StandardScaler(), DAHGNNClassifier(**QUICK))
+    assert cross_val_score(pipeline, features, labels, cv=3).mean() > 0.8
+    search = GridSearchCV(DAHGNNClassifier(**QUICK), {"k": [3, 7]}, cv=2, n_jobs=2)
+    # Unlabelled rows are in the folds, too; they do not count in the score.
+    search.fit(features, hide(labels, 20))
+    assert search.best_score_ > 0.85
+    assert clone(search.best_estimator_).get_params()["k"] == search.best_params_["k"]
+
+
+def test_a_copy_by_pickle_predicts_the_same(iris, fitted):
+    rows = iris[0] + 0.05
+    copy = pickle.loads(pickle.dumps(fitted))  # noqa: S301, our own
+    np.testing.assert_array_equal(copy.predict_proba(rows), fitted.predict_proba(rows))
+
+
+def test_calibration_lowers_the_loss_of_held_out_rows_and_keeps_the_order():
+    features, labels = load_digits(return_X_y=True)
+    given = hide(labels, 40)
+    with_it, without = (
+        DAHGNNClassifier(**QUICK, calibrate=each).fit(features, given) for each in (True, False)
+    )
+    assert without.temperature_ == 1
+    held = with_it.held_out_indices_
+    assert len(held) == 160
+
+    def loss(classifier):
+        return -np.log(classifier.held_out_distributions_[np.arange(160), labels[held]]).mean()
+
+    assert loss(with_it) <= loss(without) + 1e-9
+    np.testing.assert_array_equal(with_it.transduction_, without.transduction_)
+
+
+def test_it_says_what_it_does(iris, caplog):
+    features, labels = iris
+    with caplog.at_level(logging.INFO):
+        DAHGNNClassifier(**QUICK, verbose=1).fit(features, hide(labels))
+    assert "Find the neighbours of 150 rows" in caplog.text
+    assert "Network 2, epoch 0: loss" in caplog.text
+    heard = []
+    classifier = DAHGNNClassifier(**QUICK)
+    classifier.fit(features, hide(labels), callback=lambda *news: heard.append(news))
+    assert [(entry["network"], entry["epoch"]) for entry in classifier.history_] == sorted(
+        (number, epoch.epoch) for number, epoch in heard
+    )
+
+
+def test_threads_are_given_back(iris):
+    before = torch.get_num_threads()
+    DAHGNNClassifier(**QUICK, n_jobs=1).fit(iris[0], hide(iris[1]))
+    assert torch.get_num_threads() == before
+
+
+def test_a_constant_column_changes_nothing(iris):
+    features, labels = iris
+    given = hide(labels)
+    wider = np.concatenate([features, np.full((150, 1), 12345.678)], 1)
+    for scale in ("columns", "whole"):
+        plain, more = (DAHGNNClassifier(**QUICK, scale=scale).fit(rows, given) for rows in (features, wider))
+        assert (plain.transduction_ == more.transduction_).mean() > 0.95
+        assert np.isfinite(more.embedding_).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_columns_far_from_zero_count(iris, dtype):
+    """A difference of a minute between times of a billion seconds."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(120) % 3
+    times = (1_700_000_000 + 600 * labels + generator.integers(0, 60, 120)).astype(dtype)
+    classifier = DAHGNNClassifier(**QUICK).fit(times[:, None], np.where(np.arange(120) < 60, labels, -1))
+    assert classifier.score(times[:, None], labels) > 0.95
+
+
+def test_zeros_of_either_sign_are_one_row():
+    generator = np.random.default_rng(0)
+    half = generator.normal(size=(20, 3))
+    rows = np.concatenate([half, half])
+    rows[:20, 0], rows[20:, 0] = 0.0, -0.0
+    for scale in ("auto", "none"):
+        classifier = DAHGNNClassifier(**QUICK, scale=scale).fit(rows, np.repeat([0, 1], 20))
+        np.testing.assert_array_equal(classifier.predict(rows), classifier.transduction_)
+        probabilities, density = classifier.predict_proba_and_density(rows)
+        np.testing.assert_array_equal(probabilities, classifier.label_distributions_)
+        np.testing.assert_array_equal(density, classifier.density_)
+
+
+def test_tiny_and_huge_columns_are_scaled(iris):
+    features, labels = iris
+    given = hide(labels)
+    for factor in (1e-42, 1e30):
+        classifier = DAHGNNClassifier(**QUICK).fit(features * factor, given)
+        assert classifier.score(features * factor, labels) > 0.8
+
+
+def test_a_fit_that_fails_leaves_the_last_one(iris):
+    features, labels = iris
+    classifier = DAHGNNClassifier(**QUICK).fit(features, hide(labels))
+    before = classifier.predict(features + 0.1)
+    names = np.array(["x", "y", "z"])[labels]
+    with pytest.raises(ValueError, match="of 150 rows"):
+        classifier.fit(features, names, neighbors=[[0]])
+    np.testing.assert_array_equal(classifier.predict(features + 0.1), before)
+
+    def stop(number, epoch):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        classifier.set_params(warm_start=True).fit(features, hide(labels), callback=stop)
+    np.testing.assert_array_equal(classifier.predict(features + 0.1), before)
+
+
+@pytest.mark.parametrize(("pressed", "kept"), [(0, 1), (1, 1), (2, 2)])
+def test_ctrl_c_leaves_the_best_so_far_and_goes_on_up(iris, pressed, kept):
+    features, labels = iris
+
+    def press(number, epoch):
+        if (number, epoch.epoch) == (pressed, 30):
+            raise KeyboardInterrupt
+
+    classifier = DAHGNNClassifier(**QUICK | {"networks": 3})
+    with pytest.raises(KeyboardInterrupt):
+        classifier.fit(features, hide(labels), callback=press)
+    assert classifier.stopped_ == "interrupted"
+    # Those that were done, without the one under way; the first is all there is.
+    assert len(classifier.networks_) == len(classifier.best_epochs_) == kept
+    assert classifier.score(features, labels) > 0.6
+    np.testing.assert_array_equal(classifier.predict(features), classifier.transduction_)
+
+
+def test_ctrl_c_before_a_network_has_begun_leaves_those_before_it(iris, monkeypatch):
+    features, labels = iris
+    seen = []
+
+    def pressed(*arguments, **settings):
+        seen.append(arguments)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return fit(*arguments, **settings)
+
+    monkeypatch.setattr("dahgnn.classifier.estimator.fit", pressed)
+    classifier = DAHGNNClassifier(**QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        classifier.fit(features, hide(labels))
+    assert (len(classifier.networks_), classifier.stopped_) == (1, "interrupted")
+    assert classifier.score(features, labels) > 0.6
+    seen[:] = [None]
+    fresh = DAHGNNClassifier(**QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(features, hide(labels))
+    assert not hasattr(fresh, "networks_")
+
+
+def test_another_number_of_networks_starts_cold(iris):
+    features, labels = iris
+    classifier = DAHGNNClassifier(**QUICK, warm_start=True).fit(features, hide(labels))
+    classifier.set_params(networks=3).fit(features, hide(labels))
+    assert len(classifier.networks_) == 3
+    assert classifier.history_[0]["train_accuracy"] < 0.9
+
+
+def test_other_classes_start_cold(iris):
+    features, labels = iris
+    classifier = DAHGNNClassifier(**QUICK, warm_start=True).fit(features, hide(labels))
+    classifier.fit(features, np.array(["c", "b", "a"])[labels])
+    assert classifier.history_[0]["train_accuracy"] < 0.9
+
+
+def test_rows_of_no_weight_are_unlabelled(iris):
+    features, labels = iris
+    given = hide(labels)
+    weights = np.where(np.arange(150) % 50 < 40, 1.0, 0.0)
+    unlabelled = np.where(weights > 0, given, -1)
+    first = DAHGNNClassifier(**QUICK).fit(features, given, sample_weight=weights)
+    second = DAHGNNClassifier(**QUICK).fit(features, unlabelled, sample_weight=np.ones(150))
+    np.testing.assert_allclose(first.embedding_, second.embedding_)
+    with pytest.raises(ValueError, match="'sample_weight' parameter of fit must be positive"):
+        DAHGNNClassifier(**QUICK).fit(features, given, sample_weight=(labels > 0).astype(float))
+
+
+def test_neighbours_of_any_integers_and_with_themselves(iris):
+    features, labels = iris
+    given = hide(labels)
+    found = DAHGNNClassifier(k=5, **QUICK).fit(features, given)
+    neighbors = knn(found._features, 5).indices.numpy()
+    with_self = np.concatenate([np.arange(150)[:, None], neighbors], 1).astype(np.uint8)
+    same = DAHGNNClassifier(**QUICK).fit(features, given, neighbors=with_self)
+    assert same.k_ == 5
+    np.testing.assert_allclose(same.predict_proba(features + 0.1), found.predict_proba(features + 0.1))
+
+
+@pytest.mark.slow
+def test_unseen_images_are_labelled_as_well_as_those_of_the_fit(mnist_folder):
+    """MNIST: 10,000 images with 1,000 labels, then the 10,000 test images."""
+    train, test = (load_mnist(mnist_folder, part) for part in ("train", "test"))
+    rows = sample_per_class(train.labels, 1000, seed=0).numpy()
+    features, labels = train.features.numpy()[rows], train.labels.numpy()[rows]
+    given = hide(labels, 100)
+    classifier = DAHGNNClassifier(random_state=0).fit(features, given)
+    hidden = given < 0
+    transductive = (classifier.transduction_[hidden] == labels[hidden]).mean()
+    unseen = classifier.score(test.features.numpy(), test.labels.numpy())
+    assert unseen > transductive - 0.01
+
+
+def test_equal_rows_are_told_apart_by_a_hypergraph_of_ones_own():
+    generator = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    rows = generator.integers(0, 2, size=(120, 2)).astype(float)  # four kinds of rows, of all classes
+    groups = [generator.permutation(np.flatnonzero(y == label))[:6] for label in (0, 1, 2) for _ in range(40)]
+    hypergraph = Hypergraph.from_hyperedges(groups, n_nodes=120)
+    classifier = DAHGNNClassifier(random_state=0, networks=1).fit(rows, hide(y), hypergraph=hypergraph)
+    assert (classifier.transduction_ == y).mean() > 0.9
+    predicted = classifier.predict_proba(rows)
+    for row in np.unique(rows, axis=0):  # new rows have nothing but their features
+        assert len(np.unique(predicted[(row == rows).all(1)], axis=0)) == 1
+
+
+def test_a_fit_that_is_refused_leaves_the_columns_of_the_last(iris):
+    classifier = DAHGNNClassifier(**QUICK).fit(iris[0], hide(iris[1]))
+    before = classifier.predict(iris[0])
+    with pytest.raises(ValueError, match="two classes"):
+        classifier.fit(np.ones((5, 9)), np.zeros(5, dtype=int))
+    assert classifier.n_features_in_ == 4
+    assert (classifier.predict(iris[0]) == before).all()
+
+
+def test_progress_is_logged_by_the_clock(iris, caplog, monkeypatch):
+    monkeypatch.setattr("dahgnn.classifier.estimator._SECONDS_A_LINE", 0)
+    classifier = DAHGNNClassifier(**QUICK | {"networks": 1}, verbose=True).fit(iris[0], hide(iris[1]))
+    said = [record.getMessage() for record in caplog.records]
+    assert sum("epoch" in line and "loss" in line for line in said) == len(classifier.history_)
+    assert said[-1] == f"Network 1 ended by {classifier.stopped_}, best epoch {classifier.best_epochs_[0]}"
+
+
+def test_fitted_rows_are_known_in_single_precision_too(iris):
+    rows = 1.1 * iris[0]  # which float32 rounds
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(iris[1]))
+    assert np.array_equal(classifier.predict_proba(rows), classifier.label_distributions_)
+    assert np.array_equal(classifier.predict_proba(rows.astype(np.float32)), classifier.label_distributions_)

@@ -1,0 +1,165 @@
+"""Classifiers in files."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from sklearn.exceptions import NotFittedError
+
+from dahgnn import DAHGNNClassifier, Hypergraph
+from dahgnn.classifier.saving import load_classifier, save_classifier
+
+GENERATOR = np.random.default_rng(0)
+LABELS = np.arange(60) % 3
+FEATURES = (3 * GENERATOR.normal(size=(3, 4))[LABELS] + GENERATOR.normal(size=(60, 4))).astype(np.float32)
+
+
+def fitted(names=None, hypergraph=None, **changes):
+    given = np.where(np.arange(60) < 30, LABELS, -1)
+    if names is not None:
+        given = np.array([names[label] if label >= 0 else None for label in given], dtype=object)
+    classifier = DAHGNNClassifier(max_epochs=20, random_state=0, **{"k": 5, "networks": 2, **changes})
+    return classifier.fit(FEATURES, given, hypergraph=hypergraph)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"names": ["ä", "</script>", "c"]},
+        {"names": [True, False, True]},
+        {"density": False, "scale": "none", "validation": None},
+        {"validation": np.array([1, 2, 3])},
+        {"hypergraph": Hypergraph.from_hyperedges([range(i, i + 6) for i in range(0, 60, 6)], n_nodes=60)},
+        {
+            "hypergraph": Hypergraph.from_hyperedges(
+                [[0, 1], range(1, 60)], n_nodes=60, weights=[2.0, 0.5], centres=[0, 5]
+            )
+        },
+    ],
+)
+def test_a_classifier_comes_back(tmp_path, changes):
+    before = fitted(**changes)
+    path = tmp_path / "new" / "model.safetensors"
+    save_classifier(before, path, {"note": ["ß", None, 1]})
+    saved = load_classifier(path)
+    after = saved.classifier
+    assert saved.about == {"note": ["ß", None, 1]}
+    rows = FEATURES + 0.1
+    np.testing.assert_array_equal(after.predict_proba(rows), before.predict_proba(rows))
+    np.testing.assert_array_equal(after.predict(FEATURES), before.transduction_)
+    assert after.classes_.tolist() == before.classes_.tolist()
+    for name in (
+        "label_distributions_",
+        "embedding_",
+        "density_",
+        "labelled_indices_",
+        "held_out_indices_",
+        "held_out_distributions_",
+    ):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    assert after.history_ == before.history_
+    assert after.n_iter_ == before.n_iter_
+    again = after.fit(FEATURES, np.where(np.arange(60) < 30, LABELS, -1))  # it is still an estimator
+    assert again.score(FEATURES, LABELS) > 0.3
+
+
+def test_names_of_columns_come_back(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(FEATURES, columns=["a", "b", "c", "d"])
+    classifier = DAHGNNClassifier(max_epochs=3, random_state=0).fit(frame, LABELS)
+    save_classifier(classifier, tmp_path / "model")
+    after = load_classifier(tmp_path / "model").classifier
+    assert after.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        after.predict(frame[["b", "a", "c", "d"]])
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.safetensors"
+    save_classifier(fitted(), path)
+    return path
+
+
+def change(path, target, header=None, **tensors):
+    """Write the file anew with another header or other tensors; None removes one."""
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        kept = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if header is not None:
+        metadata["header"] = json.dumps({**json.loads(metadata["header"]), **header})
+    kept = {name: tensor for name, tensor in {**kept, **tensors}.items() if tensor is not None}
+    save_file(kept, target, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("header", "tensors"),
+    [
+        ({"temperature": float("nan")}, {}),
+        ({"temperature": "hot"}, {}),
+        ({"classes": [0, 1]}, {}),
+        ({"class_kind": "O"}, {}),
+        ({"parameters": {"nonsense": 1}}, {}),
+        ({"network": {"in_features": 4}}, {}),
+        ({"k": 0}, {}),
+        ({"networks": 0}, {}),
+        ({"networks": 3}, {}),
+        ({"networks": 1}, {}),
+        ({"networks": 2.5}, {}),
+        ({"best_epochs": [1]}, {}),
+        ({"stopped": "nonsense"}, {}),
+        ({"history": ["x"]}, {}),
+        ({}, {"held_out_indices": torch.tensor([59])}),
+        ({}, {"held_out_distributions": torch.full((12, 3), -7.0)}),
+        ({"best_epochs": 3}, {}),
+        ({}, {"held_out_distributions": torch.zeros(2, 3, dtype=torch.float64)}),
+        ({}, {"network.1.convolution.weight": None}),
+        ({"k": float("inf")}, {}),
+        ({"temperature": 10**400}, {}),
+        ({"classes": [10**30, 1, 2]}, {}),
+        ({"feature_names": ["a"]}, {}),
+        ({"parameters": {"n_jobs": "x"}}, {}),
+        ({}, {"about": torch.tensor([51], dtype=torch.uint8)}),
+        ({}, {"about": torch.tensor([255], dtype=torch.uint8)}),
+        ({}, {"embedding": torch.full((60, 3), float("nan"))}),
+        ({}, {"labelled_indices": torch.tensor([0.5])}),
+        ({}, {"features": torch.zeros(60, 5, dtype=torch.float64)}),
+        ({"n_hyperedges": 10**9}, {}),
+        ({}, {"features": None}),
+        ({}, {"features": torch.zeros(60, 4)}),
+        ({}, {"embedding": torch.zeros(3, 3)}),
+        ({}, {"density": torch.zeros(3)}),
+        ({}, {"radius": torch.zeros(3)}),
+        ({}, {"scaling.shift": torch.zeros(3)}),
+        ({}, {"labelled_indices": torch.tensor([60])}),
+        ({}, {"hypergraph.node": torch.full((360,), 60)}),
+        ({}, {"network.0.convolution.weight": torch.zeros(2, 2)}),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, path, header, tensors):
+    change(path, tmp_path / "bad", header, **tensors)
+    with pytest.raises(ValueError, match="The classifier file .*bad is damaged"):
+        load_classifier(tmp_path / "bad")
+
+
+def test_a_file_that_is_none(tmp_path, path):
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        load_classifier(tmp_path / "nowhere")
+    with pytest.raises(NotFittedError):
+        save_classifier(DAHGNNClassifier(), tmp_path / "model")
+    cut = tmp_path / "cut"
+    cut.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="cut, damaged or not safetensors"):
+        load_classifier(cut)
+
+
+def test_classes_that_json_cannot_hold_are_refused(tmp_path):
+    classifier = fitted()
+    classifier.classes_ = np.array([1j, 2j, 3j])
+    with pytest.raises(TypeError, match="Classes must be numbers, words or flags"):
+        save_classifier(classifier, tmp_path / "model")
+    assert not (tmp_path / "model").exists()

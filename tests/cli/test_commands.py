@@ -1,0 +1,147 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench_lines import LINE
+
+from dahgnn import __version__
+from dahgnn.bench.measure import BenchConfig
+from dahgnn.cli import commands as cli
+from dahgnn.config import TrainingConfig
+from dahgnn.training.fit import Epoch
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "dahgnn", *arguments], capture_output=True, text=True)
+
+
+def test_version_says_what_it_runs_on():
+    done = run("version")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"dahgnn {__version__}, Python 3.")
+    assert "torch 2." in done.stdout
+
+
+def test_help_lists_the_commands():
+    done = run("--help")
+    assert done.returncode == 0
+    assert "demo" in done.stdout
+    assert "bench" in done.stdout
+    assert "version" in done.stdout
+
+
+def test_an_unknown_command_is_refused():
+    done = run("dem")
+    assert done.returncode == 2
+    assert "invalid choice: 'dem'" in done.stderr
+
+
+def test_the_demo_gets_its_options_and_prints_the_report(tmp_path, monkeypatch, capsys):
+    def run_demo(folder, observer, *, runs):
+        with observer.stage("Train", TrainingConfig()) as callback:
+            callback(0, EPOCH)
+        return f"report of {runs} runs in {folder.name}"
+
+    monkeypatch.setattr(cli, "run_demo", run_demo)
+    assert cli.main(["demo", "--out", str(tmp_path / "here"), "--runs", "2"]) == 0
+    shown = capsys.readouterr()
+    assert "report of 2 runs in here" in shown.out
+    assert "Train" in shown.err
+    assert "epoch   7  loss 0.123/0.456  91.2 %" in shown.err
+
+
+def test_the_bench_gets_its_options_and_writes_what_it_is_asked_for(tmp_path, monkeypatch, capsys):
+    configs = []
+
+    def compare(config):
+        configs.append(config)
+        yield from [LINE, LINE | {"nodes": 2000}]
+
+    monkeypatch.setattr(cli, "compare", compare)
+    out, plot = tmp_path / "a.jsonl", tmp_path / "a.png"
+    words = f"bench --nodes 1000 2000 --mnist images --repeats 3 --methods ours gat --out {out} --plot {plot}"
+    assert cli.main(words.split()) == 0
+    images = Path("images")
+    assert configs == [BenchConfig(nodes=(1000, 2000), mnist=images, repeats=3, methods=("ours", "gat"))]
+    shown = capsys.readouterr().out
+    assert "| 1,000 | floor | 2.00 | – | – | 1.00 |\n| 2,000 |" in shown
+    assert "30 GB/s" in shown
+    assert [json.loads(line)["nodes"] for line in out.read_text().splitlines()] == [1000, 2000]
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_bench_keeps_what_it_has_when_interrupted(tmp_path, monkeypatch):
+    def compare(_):
+        yield LINE
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "compare", compare)
+    assert cli.main(["bench", "--out", str(tmp_path / "a.jsonl")]) == 130
+    assert json.loads((tmp_path / "a.jsonl").read_text()) == LINE
+
+
+def test_a_picture_without_matplotlib_fails_before_the_measurements(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(cli, "compare", lambda _: pytest.fail("measured"))
+    assert cli.main(["bench", "--plot", "a.png"]) == 2
+    expected = "dahgnn: matplotlib is not installed. It comes with dahgnn's extra 'bench'."
+    assert capsys.readouterr().err.strip() == expected
+
+
+def test_the_script_is_the_command():
+    script = Path(__file__).parents[2] / "benchmarks" / "epoch.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--device", "cuda:99"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("dahgnn: The 'device' parameter of BenchConfig must be")
+
+
+EPOCH = Epoch(
+    epoch=7, train_loss=0.1234, validation_loss=0.4561, train_accuracy=0.99, validation_accuracy=0.912,
+    best_epoch=5, seconds=1.0,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (ValueError("The 'k' parameter must be …"), 2, "dahgnn: The 'k' parameter must be …"),
+        (
+            OSError(28, "No space left on device"),
+            2,
+            "dahgnn: The disk is full. What was finished before is kept: make room, and start again.",
+        ),
+        (OSError(17, "File exists", "my.toml"), 2, "dahgnn: my.toml: File exists."),
+        (KeyboardInterrupt(), 130, "dahgnn: interrupted."),
+        (
+            ModuleNotFoundError(name="mlxtend"),
+            2,
+            "mlxtend is not installed. It comes with dahgnn's extra 'demo'.",
+        ),
+    ],
+)
+def test_errors_are_one_line_and_a_status(monkeypatch, capsys, error, status, words):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(cli, "run_demo", fail)
+    assert cli.main(["demo"]) == status
+    assert capsys.readouterr().err.strip().endswith(words)
+
+
+def test_an_error_of_our_own_keeps_its_traceback(monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(cli, "run_demo", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        cli.main(["demo"])
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    command = f"{sys.executable} -m dahgnn version | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

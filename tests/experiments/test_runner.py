@@ -1,0 +1,438 @@
+"""Experiments: every run once, whatever happens meanwhile."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_experiment import TABLE, small_spec, small_task
+
+from dahgnn import HGNN, Hypergraph, TrainingConfig, fit, split_per_class
+from dahgnn.experiments.runner import (
+    Experiment,
+    Job,
+    draw_nodes,
+    figure_results,
+    group_jobs,
+    load_task,
+    plan,
+    run_experiment,
+    train,
+)
+from dahgnn.experiments.spec import NETWORKS, DatasetSpec
+from dahgnn.graph.scaling import choose_scaling
+
+
+@pytest.fixture(scope="module")
+def task():
+    return small_task()
+
+
+def read(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+
+
+def identity(line: dict) -> tuple:
+    return line["dataset"], line["method"], line["labels"], line["run"]
+
+
+NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)])
+def test_several_networks_of_a_run_are_averaged(task, device):
+    entry = TABLE["method"]["hgnn"] | {"scale": "columns"}
+    spec = small_spec(
+        method={"one": entry | {"title": "1"}, "three": entry | {"title": "3", "networks": 3}},
+        comparisons=[],
+        published={},
+    )
+    one, three = (method.settings["mnist"] for method in spec.methods)
+    splits = [split_per_class(task.labels, train=3, validation=5, seed=run) for run in (0, 1)]
+    averages = train(task, three, splits, [0, 1], device)
+    for average, split, seed in zip(averages, splits, (0, 1), strict=True):
+        alone = [train(task, one, [split], [seed + number * 2**20], device)[0] for number in range(3)]
+        expected = sum(result.embedding for result in alone) / 3
+        torch.testing.assert_close(average.embedding, expected, rtol=1e-4, atol=1e-5)
+        assert not torch.allclose(average.embedding, alone[0].embedding, atol=1e-3)
+        torch.testing.assert_close(average.probabilities, average.embedding.softmax(1))
+        assert average.predictions.equal(average.embedding.argmax(1))
+        assert average.best_epoch == alone[0].best_epoch
+
+
+@NEEDS_CUDA
+def test_networks_train_on_the_device_while_the_rest_has_processes(tmp_path, task):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, device="cuda", jobs=2)
+    lines = read(tmp_path)
+    assert len({identity(line) for line in lines}) == len(lines) == 12
+    for line in lines:
+        classical = line["method"] == "laplace"
+        assert line["device"]["type"] == ("cpu" if classical else "cuda")
+        assert line["device"].get("processes") == (2 if classical else None)
+
+
+def test_an_interruption_ends_all_networks_of_a_run(task, monkeypatch):
+    begun = []
+
+    class Pressed(HGNN):
+        def __init__(self, *arguments, **settings):
+            super().__init__(*arguments, **settings)
+            self.register_forward_pre_hook(lambda *_: begun.append(id(self)) or self.press())
+
+        def press(self):
+            if len(begun) == 3:
+                raise KeyboardInterrupt
+
+    entry = TABLE["method"]["hgnn"] | {"networks": 3}
+    settings = small_spec(method={"hgnn": entry}, comparisons=[], published={}).methods[0].settings["mnist"]
+    split = split_per_class(task.labels, train=6, validation=5, seed=0)
+    monkeypatch.setitem(NETWORKS, "HGNN", Pressed)
+    with pytest.raises(KeyboardInterrupt):
+        train(task, settings, [split], [0])
+    assert len(set(begun)) == 1
+
+
+def test_features_are_scaled_for_a_network_that_asks_for_it(task):
+    entry = TABLE["method"]["hgnn"] | {"scale": "whole"}
+    settings = small_spec(method={"hgnn": entry}, comparisons=[], published={}).methods[0].settings["mnist"]
+    split = split_per_class(task.labels, train=6, validation=5, seed=0)
+    (result,) = train(task, settings, [split], [0])
+    model = HGNN(7, 3, hidden=8, generator=torch.Generator().manual_seed(0))
+    features = choose_scaling(task.features, "whole").apply(task.features)
+    hypergraph = Hypergraph.from_neighbors(task.neighbours)
+    expected = fit(model, features, hypergraph, task.labels, split, TrainingConfig(max_epochs=5))
+    torch.testing.assert_close(result.embedding, expected.embedding)
+
+
+def test_a_spec_becomes_a_line_for_each_run(tmp_path, task):
+    spec = small_spec()
+    heard = []
+    assert (
+        run_experiment(spec, tmp_path, {"mnist": task}, jobs=1, progress=lambda *news: heard.append(news))
+        == 12
+    )
+    lines = read(tmp_path)
+    assert sorted(map(identity, lines)) == sorted(
+        ("mnist", method, 3 * count, run)
+        for method in ("hgnn", "laplace", "da-hgnn")
+        for count in (3, 6)
+        for run in (0, 1)
+    )
+    assert len({line["key"] for line in lines}) == 12
+    assert [news[:2] for news in heard] == [(done, 12) for done in range(13)]
+    for line in lines:  # all methods share the splits
+        assert (
+            line["split"]["digest"]
+            == split_per_class(task.labels, train=line["labels"] // 3, validation=5, seed=line["run"]).digest
+        )
+    assert json.loads((tmp_path / "spec.json").read_text())["name"] == "small"
+
+
+def test_a_line_is_what_fit_gives(tmp_path, task):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["hgnn"], jobs=1)
+    line = next(line for line in read(tmp_path) if (line["labels"], line["run"]) == (18, 1))
+    split = split_per_class(task.labels, train=6, validation=5, seed=1)
+    model = HGNN(6, 3, hidden=8, generator=torch.Generator().manual_seed(1))
+    hypergraph = Hypergraph.from_neighbors(task.neighbours)
+    result = fit(model, task.features, hypergraph, task.labels, split, TrainingConfig(max_epochs=5), seed=1)
+    assert line["metrics"]["test_accuracy"] == result.accuracy(torch.from_numpy(task.labels), split.test)
+
+
+def test_starting_again_runs_what_is_missing(tmp_path, task):
+    spec, tasks = small_spec(), {"mnist": task}
+    assert run_experiment(spec, tmp_path, tasks, methods=["laplace"], jobs=1) == 4
+    first = read(tmp_path)
+    assert run_experiment(spec, tmp_path, tasks, jobs=1) == 8
+    assert read(tmp_path)[:4] == first
+    assert run_experiment(spec, tmp_path, tasks, jobs=1) == 0
+    assert len(read(tmp_path)) == 12
+
+
+def test_processes_side_by_side_give_the_same(tmp_path, task):
+    for name, jobs in (("one", 1), ("two", 2)):
+        run_experiment(small_spec(), tmp_path / name, {"mnist": task}, jobs=jobs)
+    one, two = ({line["key"]: line["metrics"] for line in read(tmp_path / name)} for name in ("one", "two"))
+    assert one == two
+
+
+def test_a_line_that_was_cut_is_run_again(tmp_path, task, caplog):
+    tasks = {"mnist": task}
+    run_experiment(small_spec(), tmp_path, tasks, jobs=1)
+    file = tmp_path / "runs.jsonl"
+    before = read(tmp_path)
+    file.write_bytes(file.read_bytes()[:-40])
+    assert run_experiment(small_spec(), tmp_path, tasks, jobs=1) == 1
+    assert "was cut, and is run again" in caplog.text
+    assert sorted(map(identity, read(tmp_path))) == sorted(map(identity, before))
+
+
+@pytest.mark.parametrize("methods", [None, ["laplace"]])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"method": {**TABLE["method"], "hgnn": {**TABLE["method"]["hgnn"], "model": {"hidden": 9}}}},
+            "'hidden' was 8, is 9",
+        ),
+        (
+            {"method": {**TABLE["method"], "hgnn": {**TABLE["method"]["hgnn"], "networks": 2}}},
+            "'networks' was 1, is 2",
+        ),
+        ({"validation": 6}, "the split"),
+        ({"k": 4}, "'k' was 5, is 4"),
+        ({"name": "other"}, "small"),
+        ({"runs": 1}, "the spec has no such run"),
+        ({"labels": [3]}, "the spec has no such run"),
+    ],
+)
+def test_lines_of_other_settings_are_never_mixed_in(tmp_path, task, change, words, methods):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["hgnn"], jobs=1)
+    before = (tmp_path / "runs.jsonl").read_bytes()
+    with pytest.raises(ValueError, match=words):
+        run_experiment(small_spec(**change), tmp_path, {"mnist": task}, methods=methods, jobs=1)
+    assert (tmp_path / "runs.jsonl").read_bytes() == before
+
+
+def test_other_data_are_never_mixed_in(tmp_path, task):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["hgnn"], jobs=1)
+    with pytest.raises(ValueError, match=r"these data \(the data\). Choose another folder"):
+        run_experiment(small_spec(), tmp_path, {"mnist": small_task(seed=1)}, jobs=1)
+
+
+def test_a_line_that_is_none_is_named(tmp_path, task):
+    (tmp_path / "runs.jsonl").write_text('{"experiment": "small"}\n')
+    with pytest.raises(ValueError, match="runs.jsonl"):
+        run_experiment(small_spec(), tmp_path, {"mnist": task}, jobs=1)
+
+
+def test_a_class_without_nodes_is_named(tmp_path, task):
+    labels = np.where(task.labels == 1, 0, task.labels)
+    with pytest.raises(ValueError, match="must leave nodes of every class of 'mnist' to test. Got .* of 0."):
+        run_experiment(small_spec(), tmp_path, {"mnist": replace(task, labels=labels)}, jobs=1)
+
+
+def test_labels_that_leave_nothing_to_test_are_refused_before_anything(tmp_path, task):
+    fewest = int(np.bincount(task.labels).min())
+    spec = small_spec(labels=[3, fewest - 5])
+    with pytest.raises(ValueError, match=f"Got {fewest - 5} labelled and 5 for validation of {fewest}"):
+        run_experiment(spec, tmp_path, {"mnist": task}, jobs=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def start(folder: Path, code: str) -> subprocess.Popen:
+    """Start an experiment in a process of its own, each fit of which takes a while."""
+    script = """
+        import sys, time
+        sys.path.insert(0, {tests!r})
+        from pathlib import Path
+        from dahgnn.experiments import runner as experiments
+        from small_experiment import small_spec, small_task
+        slow = experiments._fit_group
+        experiments._fit_group = lambda *given: (time.sleep(0.05), slow(*given))[1]
+        {code}
+        print("started", flush=True)
+        experiments.run_experiment(small_spec(runs=4), Path({folder!r}), {{"mnist": small_task()}}, jobs=1)
+    """
+    text = textwrap.dedent(script).format(tests=str(Path(__file__).parents[1]), folder=str(folder), code=code)
+    return subprocess.Popen(
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def wait_for_lines(folder: Path, count: int) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if (folder / "runs.jsonl").exists() and len(
+            (folder / "runs.jsonl").read_bytes().split(b"\n")
+        ) > count:
+            return
+        time.sleep(0.01)
+    raise AssertionError("no lines came")
+
+
+def test_a_kill_loses_no_line_and_doubles_none(tmp_path, task):
+    for count in (2, 6):
+        process = start(tmp_path, "pass")
+        wait_for_lines(tmp_path, count)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    before = len((tmp_path / "runs.jsonl").read_bytes().splitlines())
+    assert 6 <= before < 24
+    run_experiment(small_spec(runs=4), tmp_path, {"mnist": task}, jobs=1)
+    lines = read(tmp_path)
+    assert len(lines) == len({identity(line) for line in lines}) == 24
+
+
+def test_a_process_ends_with_the_one_that_it_works_for():
+    works = "import os, time; from dahgnn.experiments.runner import end_with; end_with(os.getppid()); "
+    works += "print('ready', flush=True); time.sleep(100)"
+    waits = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {works!r}])"
+    process = subprocess.Popen([sys.executable, "-c", waits], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)  # until the other one has closed what it prints to
+
+
+def test_a_second_process_is_kept_out(tmp_path, task):
+    process = start(tmp_path, "pass")
+    wait_for_lines(tmp_path, 1)
+    with pytest.raises(ValueError, match="Another process runs an experiment in"):
+        run_experiment(small_spec(runs=4), tmp_path, {"mnist": task}, jobs=1)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path, task):
+    limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (14_000, resource.RLIM_INFINITY))"
+    process = start(tmp_path, limit)
+    _, complaint = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "File too large" in complaint
+    content = (tmp_path / "runs.jsonl").read_bytes()
+    assert content.endswith(b"\n")
+    assert 0 < len(read(tmp_path)) < 24
+    assert run_experiment(small_spec(runs=4), tmp_path, {"mnist": task}, jobs=1) == 24 - len(
+        content.splitlines()
+    )
+
+
+def test_a_plan_can_be_a_part(task):
+    assert plan(small_spec(), methods=["hgnn"]) == [
+        Job("mnist", "hgnn", count, run) for count in (3, 6) for run in (0, 1)
+    ]
+    assert plan(small_spec(), datasets=[]) == []
+
+
+def test_a_key_is_of_everything_that_matters(task):
+    spec = small_spec()
+    job = Job("mnist", "hgnn", 3, 0)
+    experiment = Experiment(spec, {"mnist": task})
+    keys = {
+        experiment.key(job),
+        experiment.key(replace(job, run=1)),
+        experiment.key(replace(job, per_class=6)),
+        experiment.key(replace(job, method="laplace")),
+    }
+    keys.add(Experiment(spec, {"mnist": small_task(seed=1)}).key(job))
+    keys.add(Experiment(small_spec(k=4), {"mnist": task}).key(job))
+    assert len(keys) == 6
+    assert experiment.key(job) == Experiment(spec, {"mnist": small_task()}).key(job)
+
+
+def test_a_task_is_read_from_official_files(tmp_path):
+    from small_experiment import write_mnist
+
+    write_mnist(tmp_path)
+    whole = load_task(DatasetSpec(name="mnist"), 4, tmp_path)
+    assert whole.features.shape == (200, 784)
+    some = load_task(DatasetSpec(name="mnist", per_class=7), 4, tmp_path)
+    assert np.bincount(some.labels).tolist() == [7] * 10
+    assert some.neighbours.shape == (70, 4)
+    assert some != whole
+    assert some == load_task(DatasetSpec(name="mnist", per_class=7), 4, tmp_path)
+
+
+def test_a_figure_gets_each_of_its_methods(task):
+    spec = small_spec(figure=["da-hgnn", "hgnn"], labels=[3], runs=1)
+    split, results = figure_results(spec, task)
+    assert [method.name for method, _, _ in results] == ["da-hgnn", "hgnn"]
+    assert len(split.train) == 9
+    for method, result, line in results:
+        assert result.embedding.shape == (90, 3)
+        assert line["method"] == method.name
+        accuracy = result.accuracy(torch.from_numpy(task.labels), split.test)
+        assert line["metrics"]["test_accuracy"] == accuracy
+
+
+def test_what_trains_side_by_side_on_a_gpu_is_a_cell(task):
+    spec = small_spec()
+    experiment = Experiment(spec, {"mnist": task})
+    together, alone = group_jobs(experiment, plan(spec), "cuda")
+    assert together == [
+        [Job("mnist", method, count, run) for run in (0, 1)]
+        for method in ("hgnn", "da-hgnn")
+        for count in (3, 6)
+    ]
+    assert alone == [[Job("mnist", "laplace", count, run)] for count in (3, 6) for run in (0, 1)]
+    assert group_jobs(experiment, plan(spec), "cpu")[0] == []
+
+
+def test_nodes_behind_those_of_another_experiment_are_others():
+    labels = torch.arange(60) % 3
+    ours = draw_nodes(labels, DatasetSpec(name="mnist", per_class=8))
+    behind = draw_nodes(labels, DatasetSpec(name="mnist", per_class=5, skip=8))
+    assert not set(ours.tolist()) & set(behind.tolist())
+    assert torch.bincount(labels[behind]).tolist() == [5, 5, 5]
+    with pytest.raises(ValueError, match="at least 24 nodes. Got 20"):
+        draw_nodes(labels, DatasetSpec(name="mnist", per_class=16, skip=8))
+    with pytest.raises(ValueError, match="'skip' parameter of the dataset 'mnist' must be 0"):
+        DatasetSpec(name="mnist", skip=8)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_gives_the_same_accuracies(tmp_path, task):
+    for name, device in (("cpu", "cpu"), ("gpu", "cuda")):
+        run_experiment(small_spec(), tmp_path / name, {"mnist": task}, device=device, jobs=1)
+    cpu, gpu = ({line["key"]: line for line in read(tmp_path / name)} for name in ("cpu", "gpu"))
+    assert cpu.keys() == gpu.keys()
+    for key, line in gpu.items():
+        assert line["metrics"]["test_accuracy"] == pytest.approx(
+            cpu[key]["metrics"]["test_accuracy"], abs=0.1
+        )
+    assert {line["device"]["type"] for line in gpu.values() if line["epochs"]} == {"cuda"}
+
+
+def test_processes_that_share_a_device_say_so(tmp_path, task):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, methods=["laplace"], jobs=2)
+    assert {line["device"]["processes"] for line in read(tmp_path)} == {2}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"k": 4}, "'k' was 5, is 4"),
+        ({"validation": 6}, "the split"),
+        ({"runs": 1}, "no such run"),
+        ({"labels": [3]}, "no such run"),
+        (
+            {"method": {**TABLE["method"], "hgnn": {**TABLE["method"]["hgnn"], "model": {"hidden": 9}}}},
+            "'hidden' was 8, is 9",
+        ),
+    ],
+)
+def test_lines_of_a_dataset_that_is_not_run_are_checked_too(tmp_path, change, words):
+    both = {"dataset": {"mnist": {}, "svhn": {}}}
+    tasks = {name: replace(small_task(classes=10), name=name) for name in ("mnist", "svhn")}
+    run_experiment(small_spec(**both), tmp_path, {"mnist": tasks["mnist"]}, methods=["hgnn"], jobs=1)
+    run_experiment(small_spec(**both), tmp_path, {"svhn": tasks["svhn"]}, methods=["laplace"], jobs=1)
+    before = (tmp_path / "runs.jsonl").read_bytes()
+    with pytest.raises(ValueError, match=words):
+        run_experiment(
+            small_spec(**both, **change), tmp_path, {"svhn": tasks["svhn"]}, methods=["laplace"], jobs=1
+        )
+    assert (tmp_path / "runs.jsonl").read_bytes() == before
+
+
+def test_a_file_of_somebody_else_is_left_as_it_is(tmp_path, task):
+    file = tmp_path / "runs.jsonl"
+    file.write_text('{"a": 1}\n{"b": 2}')
+    with pytest.raises(ValueError, match="Line 1"):
+        run_experiment(small_spec(), tmp_path, {"mnist": task}, jobs=1)
+    assert file.read_text() == '{"a": 1}\n{"b": 2}'
+
+
+def test_a_last_line_that_lacks_only_its_end_counts(tmp_path, task):
+    run_experiment(small_spec(), tmp_path, {"mnist": task}, jobs=1)
+    file = tmp_path / "runs.jsonl"
+    before = file.read_bytes()
+    file.write_bytes(before.rstrip(b"\n"))
+    assert run_experiment(small_spec(), tmp_path, {"mnist": task}, jobs=1) == 0
+    assert file.read_bytes() == before

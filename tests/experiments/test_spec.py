@@ -1,0 +1,178 @@
+"""Specs: those of the paper, one's own, and what is wrong with a bad one."""
+
+from dataclasses import replace
+
+import pytest
+from small_experiment import TABLE, small_spec
+
+from dahgnn.config import PRESETS
+from dahgnn.experiments.spec import builtin_specs, load_spec, parse_spec
+
+
+def test_the_paper_has_two_tables_and_a_figure():
+    assert builtin_specs() == ["figure1", "search-regularised", "table2", "table3"]
+    table = load_spec("table2")
+    assert [dataset.title for dataset in table.datasets] == ["MNIST", "CIFAR-10", "SVHN"]
+    assert table.labels == (50, 100, 200, 300, 400)
+    assert table.runs == 10
+    assert table.published["mnist"]["da-hgnn"]["500"] == (92.09, 1.03)
+    assert load_spec("table3").published["mnist"]["without-density"]["4000"] == (94.21, 0.38)
+    assert load_spec("figure1").figure == ("gat", "da-hgnn")
+
+
+def test_every_printed_row_has_five_counts():
+    for name in ("table2", "table3"):
+        for rows in load_spec(name).published.values():
+            assert all(list(row) == ["500", "1000", "2000", "3000", "4000"] for row in rows.values())
+
+
+def test_the_preset_paper_is_the_paper():
+    methods = {method.name: method for method in load_spec("table2").methods}
+    paper = methods["da-hgnn"].settings
+    assert paper["mnist"].model["hidden"] == 256
+    assert paper["cifar10"].model["hidden"] == paper["svhn"].model["hidden"] == 64
+    assert paper["mnist"].training["learning_rate"] == PRESETS["paper"].training.learning_rate
+    assert not methods["without-density"].settings["svhn"].model["density"]
+
+
+def test_settings_come_from_preset_method_and_dataset_in_this_order():
+    method = {
+        "kind": "DAHGNN",
+        "preset": "paper",
+        "model": {"hidden": 8},
+        "networks": 2,
+        "on": {"mnist": {"model": {"hidden": 9}, "networks": 3}},
+    }
+    spec = parse_spec(
+        TABLE
+        | {
+            "method": {"da-hgnn": method, "laplace": {"kind": "LaplaceLearning"}},
+            "published": {},
+            "comparisons": [],
+        }
+    )
+    settings = spec.methods[0].settings["mnist"]
+    assert settings.model["hidden"] == 9
+    assert settings.model["heads"] == 4
+    assert settings.training["patience"] == 100
+    assert (settings.networks, settings.scale) == (3, "none")
+
+
+def test_a_preset_says_how_many_networks_and_what_scale():
+    methods = {method.name: method.settings["mnist"] for method in load_spec("table2").methods}
+    preset = PRESETS["regularised"]
+    assert (methods["regularised"].networks, methods["regularised"].scale) == (preset.networks, preset.scale)
+    assert methods["regularised-one"] == replace(methods["regularised"], networks=1)
+    assert (methods["da-hgnn"].networks, methods["da-hgnn"].scale) == (1, "none")
+
+
+def test_a_spec_of_ones_own_is_read_from_a_file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'name = "mine"\nruns = 1\nlabels = [5]\n[dataset.svhn]\npart = "test"\nfeatures = "cnn"\n'
+        '[method.lr]\nkind = "LogisticRegression"\n'
+    )
+    spec = load_spec(file)
+    assert (spec.name, spec.title, spec.validation, spec.k) == ("mine", "mine", 100, 10)
+    assert spec.as_json()["datasets"][0]["title"] == "SVHN"
+
+
+def search(**entries):
+    return {"search": {"method": "hgnn", "trials": 3, "space": {"model.hidden": [4, 8]}, **entries}}
+
+
+def method(**entries):
+    return {"method": {"hgnn": {"kind": "HGNN", **entries}}, "published": {}, "comparisons": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"lables": [3]}, "A spec has no key 'lables'. Did you mean 'labels'"),
+        ({"labels": []}, "a list of different counts"),
+        ({"labels": [3, 3]}, "a list of different counts"),
+        ({"labels": [0]}, "'labels' parameter of a spec must be at least 1"),
+        ({"runs": 0}, "'runs' parameter of a spec must be at least 1"),
+        ({"dataset": {"mnits": {}}}, "Did you mean 'mnist'"),
+        ({"dataset": {"mnist": {"par": "train"}}}, "has no key 'par'. Did you mean 'part'"),
+        (
+            {"dataset": {"cifar10": {"features": "cnn"}}, **method()},
+            "'test' where the features are those of the CNN",
+        ),
+        (method(kind="HGN"), "Did you mean 'HGNN'"),
+        (method(model={"hiden": 3}), "has no key 'hiden'. Did you mean 'hidden'"),
+        (method(training={"learning_rat": 3}), "Did you mean 'learning_rate'"),
+        (method(preset="paper"), "presets are of DAHGNN"),
+        (method(networks=0), "'networks'"),
+        (method(networks="many"), "'networks'"),
+        (method(scale="hole"), "Did you mean 'whole'"),
+        (method(kind="DAHGNN", preset="papr"), "Did you mean 'paper'"),
+        (method(on={"svhn": {}}), "has no key 'svhn'"),
+        (method(kind="LabelSpreading", model={"hidden": 3}), "has none of model, networks"),
+        (method(kind="LabelSpreading", preset="nonsense"), "has none of model, networks"),
+        (
+            method(kind="LaplaceLearning", on={"mnist": {"model": {}}}),
+            "has none of model, networks",
+        ),
+        ({"dataset": 3}, "tables such as"),
+        ({"method": {}}, "tables such as"),
+        ({"name": 3}, "'name' parameter of a spec must be letters, digits"),
+        ({"name": "../elsewhere"}, "'name' parameter of a spec must be letters, digits"),
+        ({"title": " "}, "'title' parameter of a spec must be a text"),
+        (method(title=5), "'title'"),
+        (method(ours="no"), "'ours'"),
+        (method(aside=1), "'aside'"),
+        (method(model=[1]), "'model' parameter of The method 'hgnn' must be a table"),
+        ({"runs": 10**20}, "'runs' parameter of a spec must be at most"),
+        ({"comparisons": 5}, "'comparisons' parameter of a spec must be a list"),
+        ({"published": {"mnist": {"hgnn": {"9": [float("nan"), 1.0]}}}}, "in percent"),
+        ({"published": {"mnist": {"hgnn": {"9": [101.0, 1.0]}}}}, "in percent"),
+        ({"published": {"mnist": {"hgnn": {"09": [1.0, 1.0]}}}}, "must have label counts as keys"),
+        ({"dataset": {"mnist": {"features": "cnn", "part": "test"}}}, "the CNN is for pictures in colour"),
+        (search(seed="x"), "seed"),
+        (search(space={"model.hidden": [[1]]}), "a list of values or a table"),
+        (search(space={"model.hidden": {"low": 3, "high": 2}}), "low ≤ high"),
+        (search(space={"model.hidden": {"low": 0, "high": 2, "log": True}}), "low > 0"),
+        ({"k": "10"}, "'k' parameter of a spec must be an integer"),
+        ({"validation": 0}, "'validation' parameter of a spec must be at least 1"),
+        ({"published": {"mnist": {"hgnn": 3}}}, "must have label counts as keys"),
+        ({"published": {"mnist": {"hgnn": {"5O0": [1.0, 2.0]}}}}, "must have label counts as keys"),
+        ({"figure": ["laplace"], "runs": 1, "labels": [3]}, "'figure'"),
+        ({"figure": ["hgnn"]}, "one dataset, one label count and one run"),
+        (search(space={"model.hiden": [1]}), "no key 'model.hiden'. Did you mean 'model.hidden'"),
+        (search(space=[1]), "'search.space' must be a table"),
+        ({"comparisons": [["da-hgnn"]]}, "pairs of methods"),
+        ({"comparisons": [["da-hgnn", "hgn"]]}, "Did you mean 'hgnn'"),
+        ({"published": {"mnist": {"hgnn": {"9": [90]}}}}, r"\[mean, deviation\]"),
+        ({"published": {"mnist": {"hgn": {}}}}, "has no key 'hgn'. Did you mean 'hgnn'"),
+        ({"figure": ["gat"]}, "'figure'"),
+        (search(method="laplace"), "'method'"),
+        (search(trials=0), "'trials'"),
+        (search(space={"hidden": [1]}), "'search.space' has no key 'hidden'"),
+        (search(space={"model.hidden": {"low": 1}}), "needs the key 'high'"),
+        (search(space={"model.hidden": 3}), "must be a list of values or a table. Got 3"),
+        (search(space={"model.hidden": {"lo": 1, "high": 2}}), "no key 'lo'. Did you mean 'low'"),
+    ],
+)
+def test_what_is_wrong_is_named(change, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        small_spec(**change)
+
+
+def test_a_missing_key_is_named():
+    with pytest.raises(ValueError, match="A spec needs the key 'runs'"):
+        parse_spec({key: value for key, value in TABLE.items() if key != "runs"})
+
+
+def test_an_unknown_spec_suggests_the_nearest(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no spec or TOML file 'tabel2'. Did you mean 'table2'"):
+        load_spec("tabel2")
+    file = tmp_path / "bad.toml"
+    file.write_text("name = ")
+    with pytest.raises(ValueError, match="is not TOML"):
+        load_spec(file)
+    file.write_text('name = "x"\nrnus = 3')
+    with pytest.raises(
+        ValueError, match=r"bad.toml' cannot be used. A spec has no key 'rnus'. Did you mean 'runs'"
+    ):
+        load_spec(file)

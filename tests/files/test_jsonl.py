@@ -1,0 +1,58 @@
+"""Files that only grow; `test_experiments` kills, fills disks and starts twice."""
+
+import json
+import logging
+
+import pytest
+
+from dahgnn.files.jsonl import alone_in, append_lines, mend
+
+
+def test_lines_are_appended_in_order(tmp_path):
+    file = tmp_path / "lines.jsonl"
+    append_lines(file, [{"a": 1}, {"b": "two\nlines"}])
+    append_lines(file, [])
+    append_lines(file, [{"c": None}])
+    assert [json.loads(text) for text in file.read_text().splitlines()] == [
+        {"a": 1},
+        {"b": "two\nlines"},
+        {"c": None},
+    ]
+
+
+def test_a_line_that_cannot_be_written_leaves_those_before(tmp_path):
+    file = tmp_path / "lines.jsonl"
+    with pytest.raises(TypeError):
+        append_lines(file, [{"a": 1}, {"b": object()}])
+    assert file.read_text() == '{"a": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "mended"),
+    [
+        ("", ""),
+        ('{"a": 1}\n', '{"a": 1}\n'),
+        ('{"a": 1}\n{"b": 2}', '{"a": 1}\n{"b": 2}\n'),
+        ('{"a": 1}\n{"b": ', '{"a": 1}\n'),
+        ('{"b": ', ""),
+    ],
+)
+def test_the_end_is_mended(tmp_path, caplog, content, mended):
+    file = tmp_path / "lines.jsonl"
+    file.write_text(content)
+    with caplog.at_level(logging.WARNING):
+        mend(file)
+    assert file.read_text() == mended
+    assert ("was cut" in caplog.text) == (len(mended) < len(content))
+
+
+def test_one_is_alone_until_the_block_ends(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    with (
+        alone_in(folder),
+        pytest.raises(ValueError, match=f"Another process runs an experiment in {folder}"),
+        alone_in(folder),
+    ):
+        pass
+    with alone_in(folder):
+        pass

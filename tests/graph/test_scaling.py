@@ -1,0 +1,67 @@
+"""Scales of tables."""
+
+import numpy as np
+import pytest
+import torch
+
+from dahgnn.graph.scaling import choose_scaling
+
+
+@pytest.fixture
+def rows():
+    generator = np.random.default_rng(0)
+    return (generator.normal(size=(200, 3)) * [1, 10, 100] + [5, 0, -7]).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["columns", "whole"])
+def test_rows_get_mean_zero_and_one_length(rows, kind):
+    scaled = choose_scaling(rows, kind).apply(rows).numpy()[:, :-1]
+    np.testing.assert_allclose(scaled.mean(0), 0, atol=1e-5)
+    assert np.mean(np.sum(scaled**2, 1)) == pytest.approx(9, rel=1e-4)
+
+
+def test_columns_get_one_deviation(rows):
+    scaled = choose_scaling(rows, "columns").apply(rows).numpy()[:, :-1]
+    np.testing.assert_allclose(scaled.std(0), 3**0.5, rtol=1e-5)
+
+
+def test_the_whole_keeps_the_shape(rows):
+    scaled = choose_scaling(rows, "whole").apply(rows).numpy()[:, :-1]
+    np.testing.assert_allclose(scaled.std(0) / scaled.std(0)[0], rows.std(0) / rows.std(0)[0], rtol=1e-4)
+
+
+def test_ones_come_last(rows):
+    scaled = choose_scaling(rows, "columns").apply(rows)
+    assert scaled.shape == (200, 4)
+    assert (scaled[:, -1] == 1).all()
+
+
+def test_none_is_none(rows):
+    assert np.array_equal(choose_scaling(rows, "none").apply(rows).numpy()[:, :-1], rows)
+
+
+def test_auto_takes_columns_where_units_differ(rows):
+    """One column has nearly all of the variance of these, and of others each has its share."""
+    wide = np.concatenate([rows, rows[:, :2], rows[:, :2]], 1)
+    scaled = choose_scaling(wide, "auto").apply(wide).numpy()[:, :-1]
+    np.testing.assert_allclose(scaled.std(0), 3 / 7**0.5, rtol=1e-5)
+    alike = np.random.default_rng(0).normal(size=(200, 7)).astype(np.float32) * [1, 2, 1, 2, 1, 2, 1]
+    scaled = choose_scaling(alike, "auto").apply(alike).numpy()[:, :-1]
+    np.testing.assert_allclose(scaled.std(0) / scaled.std(0)[0], alike.std(0) / alike.std(0)[0], rtol=1e-5)
+
+
+def test_a_constant_column_stays_out_of_the_way(rows):
+    wider = np.concatenate([rows, np.full((200, 1), 0.1, dtype=np.float32)], 1)
+    scaled = choose_scaling(wider, "columns").apply(wider).numpy()[:, :-1]
+    assert np.abs(scaled[:, 3]).max() == 0
+    new = wider[:1].copy()
+    new[0, 3] = 1e6  # nothing is known of how such a column varies
+    assert choose_scaling(wider, "columns").apply(new)[0, 3] == 0
+    constant = np.full((10, 2), 3.0, dtype=np.float32)
+    for kind in ("columns", "whole"):
+        assert torch.isfinite(choose_scaling(constant, kind).apply(constant)).all()
+
+
+def test_a_wrong_word_is_named(rows):
+    with pytest.raises(ValueError, match="'scale' parameter"):
+        choose_scaling(rows, "rows")

@@ -1,0 +1,348 @@
+"""`dahgnn fit`, `predict`, `explain` and `suggest`, as a user calls them."""
+
+import csv
+import json
+import signal
+
+import numpy as np
+import pytest
+from report_cases import Reader
+
+import dahgnn.cli.commands
+from dahgnn.cli.commands import main
+
+pytest.importorskip("pandas")
+pytest.importorskip("plotly")
+
+NAMES = ["ant", "</script><script>alert(1)</script>", "cat, black"]
+
+
+def write(path, rows=90, labelled=30, seed=0, delimiter=",", ends="\n", bom=False):
+    """Three kinds of animal by four measures and a colour."""
+    generator = np.random.default_rng(seed)
+    kinds = np.arange(rows) % 3
+    centres = np.random.default_rng(7).normal(size=(3, 4))
+    measures = 4 * centres[kinds] + generator.normal(size=(rows, 4))
+    lines = [["name", "a", "b", "c", "d", "colour", "constant", "kind"]]
+    for row, (kind, values) in enumerate(zip(kinds, measures, strict=True)):
+        label = NAMES[kind] if row < labelled else ""
+        lines.append([f"x{row}", *(f"{value:.4f}" for value in values), ["red", "blue"][row % 2], "1", label])
+    with path.open("w", encoding="utf-8-sig" if bom else "utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter, lineterminator=ends).writerows(lines)
+    return [NAMES[kind] for kind in kinds]
+
+
+def read(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    base = tmp_path_factory.mktemp("own")
+    write(base / "animals.csv")
+    command = [
+        "fit",
+        str(base / "animals.csv"),
+        "--label",
+        "kind",
+        "--id",
+        "name",
+        "--out",
+        str(base / "fit"),
+    ]
+    assert main([*command, "--map", "pca", "-k", "5"]) == 0
+    return base / "fit"
+
+
+def test_a_fit_fills_its_folder(folder, capsys):
+    assert {path.name for path in folder.iterdir()} >= {
+        "model.safetensors",
+        "predictions.csv",
+        "metrics.json",
+        "report.html",
+    }
+    rows = read(folder / "predictions.csv")
+    assert list(rows[0]) == ["id", "class", "probability", "margin", "density", "given"]
+    assert [row["id"] for row in rows] == [f"x{i}" for i in range(90)]
+    right = np.mean([row["class"] == NAMES[i % 3] for i, row in enumerate(rows)])
+    assert right > 0.9
+    assert all(0 <= float(row["margin"]) <= float(row["probability"]) <= 1 for row in rows)
+    assert [row["given"] for row in rows[:4]] == [NAMES[0], NAMES[1], NAMES[2], NAMES[0]]
+    assert rows[50]["given"] == ""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["labelled"] == 30
+    assert metrics["held_out"] == 30  # each of the five networks held out another fifth
+    assert metrics["networks"] == len(metrics["best_epochs"]) == 5
+    assert metrics["held_out_accuracy"] > 0.8
+    page = (folder / "report.html").read_text()
+    assert "<script>alert(1)" not in page
+
+
+def test_it_says_what_it_understood(tmp_path, capsys):
+    write(tmp_path / "animals.csv")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--out", str(tmp_path / "out")]
+    assert main([*command, "--drop", "name", "--map", "pca"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "animals.csv has 90 rows" in said
+    assert "30 of 90 rows are labelled in 'kind', with 3 classes" in said
+    assert "1 column ('constant') was left out" in said
+    assert "held out are right" not in said
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{"delimiter": ";"}, {"ends": "\r\n"}, {"bom": True}, {"delimiter": "\t", "ends": "\r\n", "bom": True}],
+)
+def test_new_rows_of_any_form(folder, tmp_path, form, capsys):
+    kinds = write(tmp_path / "new.csv", rows=60, labelled=0, seed=1, **form)
+    target = tmp_path / "deep" / "new-labels.csv"
+    assert main(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(target)]) == 0
+    rows = read(target)
+    assert list(rows[0]) == ["id", "class", "probability", "margin", "density"]
+    assert np.mean([row["class"] == kind for row, kind in zip(rows, kinds, strict=True)]) > 0.9
+    assert "60 rows. Written to" in capsys.readouterr().out
+
+
+def test_fitted_rows_are_predicted_as_they_were(folder, tmp_path):
+    write(tmp_path / "same.csv")
+    assert main(["predict", str(folder), str(tmp_path / "same.csv"), "--out", str(tmp_path / "same")]) == 0
+    before, after = read(folder / "predictions.csv"), read(tmp_path / "same")
+    for old, new in zip(before, after, strict=True):
+        assert {name: old[name] for name in new} == new
+
+
+def test_a_row_is_explained(folder, capsys):
+    assert main(["explain", str(folder), "--row", "x40"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Row x40: ")
+    assert "Labelled rows that its attention came from" in said
+    assert "hyperedge around x" in said
+    assert main(["explain", str(folder), "--row", "x400"]) == 2
+    error = capsys.readouterr().err
+    assert "must be an id of a fitted row. Got 'x400'. Did you mean 'x40'?" in error
+
+
+def test_rows_are_suggested(folder, capsys):
+    assert main(["suggest", str(folder), "-n", "4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["id", "margin", "density", "predicted"]
+    names = [line.split()[0] for line in lines[1:]]
+    assert len(set(names)) == 4
+    assert all(int(name[1:]) >= 30 for name in names)
+
+
+def test_whoever_asks_for_more_rows_than_there_are_is_told(folder, capsys):
+    assert main(["suggest", str(folder), "-n", "999"]) == 0
+    said = capsys.readouterr()
+    assert f"No more than {len(said.out.splitlines()) - 1} rows are unlabelled." in said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "message"),
+    [
+        ("", "kind", "empty"),
+        ("a,kind\n", "kind", "row"),
+        ("a,kind\n1,x\n2,y\n", "knd", "Did you mean 'kind'"),
+        ("a,kind\n1,x\n2,\n3,\n", "kind", "at least two classes. Got 1 class"),
+        ("a,kind\n1,\n2,\n", "kind", "at least two classes. Got no labelled row"),
+        ("a,kind\nhello,x\n2,y\n3,x\n4,y\n5,x\n6,y\n", "kind", "hello"),
+        ("a,b,kind\n1,2,x\n1,2,y\n1,2,x\n", "kind", "column that can be a feature"),
+    ],
+)
+def test_a_file_that_teaches_nothing_is_named(tmp_path, text, label, message, capsys):
+    (tmp_path / "data.csv").write_text(text)
+    out = tmp_path / "out"
+    assert main(["fit", str(tmp_path / "data.csv"), "--label", label, "--out", str(out)]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not out.exists()
+
+
+def test_a_fit_that_fails_leaves_the_last_one(folder, tmp_path, capsys):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (tmp_path / "bad.csv").write_text("a,kind\n1,x\n2,\n")
+    assert main(["fit", str(tmp_path / "bad.csv"), "--label", "kind", "--out", str(folder)]) == 2
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_without_a_fit(tmp_path, capsys):
+    for command in (["explain", str(tmp_path), "--row", "0"], ["suggest", str(tmp_path)]):
+        assert main(command) == 2
+        assert "Make one with 'dahgnn fit'" in capsys.readouterr().err
+    (tmp_path / "model.safetensors").write_bytes(b"nothing")
+    assert main(["suggest", str(tmp_path)]) == 2
+    assert "cut, damaged or not safetensors" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (64,), (8, 6), (6, 8, 3)], ids=str)
+def test_images_are_seen_as_such(tmp_path, shape):
+    """Rows of grey or coloured pixels become pictures on the page, also where some pixels never change."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    images = generator.integers(0, 100, size=(40, *shape)) + 100 * labels.reshape(-1, *[1] * len(shape))
+    images[:, :2] = 0
+    np.savez(tmp_path / "pictures.npz", X=images.astype(np.uint8), y=np.where(np.arange(40) < 20, labels, -1))
+    command = ["fit", str(tmp_path / "pictures.npz"), "--label", "y", "--out", str(tmp_path / "out")]
+    assert main([*command, "--map", "pca", "--networks", "1"]) == 0
+    images = Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).data()["images"]
+    assert images["sheets"][0].startswith("data:image/png")
+
+
+def test_numbers_that_are_no_pixels_are_no_images(tmp_path):
+    generator = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    np.savez(tmp_path / "numbers.npz", X=generator.normal(size=(40, 8, 8)), y=labels)
+    command = ["fit", str(tmp_path / "numbers.npz"), "--label", "y", "--out", str(tmp_path / "out")]
+    assert main([*command, "--map", "pca", "--networks", "1"]) == 0
+    assert Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).data()["images"] is None
+
+
+def test_the_page_shows_the_cells_of_a_row(folder):
+    details = Reader((folder / "report.html").read_text(encoding="utf-8")).data()["details"]
+    assert details["columns"] == ["a", "b", "c", "d", "colour", "constant"]
+    first = read(folder.parent / "animals.csv")[0]
+    assert details["rows"][0] == [first[name] or "–" for name in details["columns"]]
+
+
+@pytest.mark.parametrize("rows", [4, 6, 8])
+def test_a_few_rows_are_enough(tmp_path, rows):
+    lines = ["a,b,kind"] + [f"{row % 2},{row},{'xy'[row % 2] if row < 4 else ''}" for row in range(rows)]
+    (tmp_path / "few.csv").write_text("\n".join(lines) + "\n")
+    for kind in ("auto", "pca"):
+        command = ["fit", str(tmp_path / "few.csv"), "--label", "kind", "--out", str(tmp_path / kind)]
+        assert main([*command, "--map", kind]) == 0
+        assert len(read(tmp_path / kind / "predictions.csv")) == rows
+
+
+def test_nothing_replaces_what_it_is_made_from(folder, tmp_path, capsys):
+    write(tmp_path / "new.csv", rows=10)
+    before = (tmp_path / "new.csv").read_bytes(), (folder / "model.safetensors").read_bytes()
+    for target in (tmp_path / "new.csv", folder / "model.safetensors"):
+        assert main(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(target)]) == 2
+        assert "which they are made from" in capsys.readouterr().err
+    write(tmp_path / "predictions.csv")
+    assert (
+        main(
+            [
+                "fit",
+                str(tmp_path / "predictions.csv"),
+                "--label",
+                "kind",
+                "--drop",
+                "name",
+                "--out",
+                str(tmp_path),
+            ]
+        )
+        == 2
+    )
+    assert "would replace predictions.csv" in capsys.readouterr().err
+    assert before == ((tmp_path / "new.csv").read_bytes(), (folder / "model.safetensors").read_bytes())
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_the_fit(tmp_path, capsys):
+    write(tmp_path / "animals.csv")
+    (tmp_path / "file").write_text("here")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name"]
+    assert main([*command, "--out", str(tmp_path / "file")]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "cannot be written to" in said
+    assert "Fit 90 rows" not in said
+
+
+def test_ids_are_those_of_the_new_file(tmp_path, capsys):
+    generator = np.random.default_rng(0)
+    labels = np.arange(30) % 2
+    np.save(tmp_path / "old.npy", generator.normal(size=(30, 2)) + 4 * labels[:, None])
+    np.save(tmp_path / "labels.npy", labels)
+    np.save(tmp_path / "ids.npy", np.array([f"old{i}" for i in range(30)]))
+    paths = {name: str(tmp_path / f"{name}.npy") for name in ("old", "labels", "ids")}
+    command = ["fit", paths["old"], "--label", paths["labels"], "--id", paths["ids"]]
+    assert main([*command, "--out", str(tmp_path / "fit"), "--map", "pca"]) == 0
+    assert read(tmp_path / "fit" / "predictions.csv")[3]["id"] == "old3"
+    assert main(["predict", str(tmp_path / "fit"), paths["old"], "--out", str(tmp_path / "new.csv")]) == 0
+    assert read(tmp_path / "new.csv")[3]["id"] == "3"
+
+
+def test_a_new_file_without_the_ids_is_numbered(folder, tmp_path, capsys):
+    write(tmp_path / "new.csv", rows=5)
+    lines = [line.split(",", 1)[1] for line in (tmp_path / "new.csv").read_text().splitlines()]
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    assert main(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out")]) == 0
+    assert [row["id"] for row in read(tmp_path / "out")] == ["0", "1", "2", "3", "4"]
+    assert "no column 'name' for the ids" in " ".join(capsys.readouterr().err.split())
+
+
+def test_names_steer_neither_terminal_nor_lines(tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    bad = "\x1b]0;pwned\x07\x1b[2J"
+    frame = pandas.DataFrame(
+        {"a": np.arange(12.0), "kind": [f"{bad}x", "y"] * 6, "id": [f"r\r{i}" for i in range(12)]}
+    )
+    frame.loc[6:, "kind"] = None
+    frame.to_parquet(tmp_path / "bad.parquet")
+    command = [
+        "fit",
+        str(tmp_path / "bad.parquet"),
+        "--label",
+        "kind",
+        "--id",
+        "id",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main(command) == 0
+    assert main(["explain", str(tmp_path / "out"), "--row", "r\r7"]) == 0
+    assert main(["suggest", str(tmp_path / "out"), "-n", "3"]) == 0
+    said = "".join(capsys.readouterr())
+    assert "\x1b]0;" not in said
+    assert "\r7" not in said
+    assert len(read(tmp_path / "out" / "predictions.csv")) == 12
+
+
+def test_who_is_interrupted_at_the_map_has_the_rest(tmp_path, monkeypatch):
+    def press(view):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dahgnn.report.fit_folder.fit_page", press)
+    write(tmp_path / "animals.csv")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.html").write_text("of another fit")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name", "--networks", "1"]
+    assert main([*command, "--out", str(tmp_path / "out"), "--map", "pca"]) == 130
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"model.safetensors", "predictions.csv", "metrics.json"}
+    assert main(["suggest", str(tmp_path / "out"), "-n", "2"]) == 0
+
+
+def test_an_interrupted_fit_leaves_the_best_so_far_but_no_older_fit(tmp_path, monkeypatch, capsys):
+    write(tmp_path / "animals.csv")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name", "--map", "pca"]
+    command += ["--out", str(tmp_path / "out")]
+    describe = dahgnn.cli.commands._describe
+
+    def press(epoch):
+        if epoch.epoch == 3:
+            signal.raise_signal(signal.SIGINT)
+        return describe(epoch)
+
+    monkeypatch.setattr("dahgnn.cli.commands._describe", press)
+    assert main(command) == 130
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["stopped"] == "interrupted"
+    monkeypatch.setattr("dahgnn.cli.commands._describe", describe)
+    assert main(command) == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    capsys.readouterr()
+    monkeypatch.setattr("dahgnn.cli.commands._describe", press)
+    assert main(command) == 130
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    assert "stays." in capsys.readouterr().err
+
+
+def test_without_held_out_rows_no_accuracy_is_known(tmp_path, capsys):
+    write(tmp_path / "animals.csv")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name", "--networks", "2"]
+    assert main([*command, "--out", str(tmp_path / "out"), "--map", "pca", "--validation", "0"]) == 0
+    assert "Nothing was held out" in capsys.readouterr().out
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert (metrics["held_out"], metrics["held_out_accuracy"], metrics["networks"]) == (0, None, 2)

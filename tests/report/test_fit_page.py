@@ -1,0 +1,344 @@
+import base64
+import io
+import json
+import math
+import shutil
+import subprocess
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from PIL import Image
+from report_cases import HOSTILE, Reader
+
+import dahgnn.report.fit_page as fit_page_module
+from dahgnn.report.fit_page import FitView, fit_page
+
+LONG = "x" * 500
+FOREIGN = [HOSTILE, "__proto__", "\u202eright to left", LONG, "constructor"]
+KINDS = {"f4": "<f4", "i4": "<i4", "i2": "<i2", "u2": "<u2", "u1": "u1"}
+
+
+NONE_HELD_OUT = {"held_out": np.zeros(0, dtype=int), "held_out_probabilities": np.zeros((0, 0))}
+
+
+def make_view(n=60, c=3, k=4, seed=0, **changes):
+    generator = np.random.default_rng(seed)
+    probabilities = generator.dirichlet(np.ones(c), size=n)
+    labelled = np.arange(n) % 3 > 0
+    held_out = np.flatnonzero(np.arange(n) % 3 == 2)
+    k = min(k, n - 1)
+    values = {
+        "title": "A fit",
+        "ids": [f"row-{i}" for i in range(n)],
+        "classes": [f"class {i}" for i in range(c)],
+        "probabilities": probabilities,
+        "given": np.where(labelled, generator.integers(c, size=n), -1),
+        "held_out": held_out,
+        "held_out_probabilities": generator.dirichlet(np.ones(c), size=len(held_out)),
+        "density": generator.gamma(2, size=n),
+        "position": generator.normal(size=(n, 2)),
+        "members": (np.arange(n)[:, None] + np.arange(k + 1)) % n,
+        "attention": generator.dirichlet(np.ones(k + 1), size=n),
+        "history": [
+            {
+                "network": number,
+                "epoch": e,
+                "train_loss": (2 + number) / (e + 1),
+                "validation_loss": math.nan if e == 0 else 1.0,
+                "train_accuracy": 0.5,
+            }
+            for number in range(2)
+            for e in range(5 - number)
+        ],
+        "best_epochs": [3, 2],
+        "metrics": {"held-out accuracy": "94.2 % of 20"},
+    }
+    return FitView(**(values | changes))
+
+
+def hostile_view():
+    n = 60
+    return make_view(
+        n,
+        5,
+        title=HOSTILE,
+        ids=[FOREIGN[i] if i < 5 else FOREIGN[i % 5] + str(i) for i in range(n)],
+        classes=FOREIGN,
+        metrics=dict.fromkeys(FOREIGN, HOSTILE),
+        details=[{"__proto__": HOSTILE, HOSTILE: LONG}] * n,
+        projection=HOSTILE,
+    )
+
+
+def read(view):
+    return Reader(fit_page(view))
+
+
+def unpacked(data, name):
+    kind, text = data["arrays"][name]
+    return np.frombuffer(base64.b64decode(text), KINDS[kind])
+
+
+def test_the_arrays_are_the_view():
+    view = make_view()
+    data = read(view).data()
+    order = np.argsort(-view.probabilities, axis=1)
+    assert np.array_equal(unpacked(data, "first"), order[:, 0])
+    assert np.array_equal(unpacked(data, "second"), order[:, 1])
+    ranked = np.take_along_axis(view.probabilities, order, 1)
+    assert np.allclose(unpacked(data, "top"), ranked[:, 0])
+    assert np.allclose(unpacked(data, "next"), ranked[:, 1])
+    assert np.allclose(unpacked(data, "x"), view.position[:, 0])
+    assert np.allclose(unpacked(data, "y"), view.position[:, 1])
+    assert np.allclose(unpacked(data, "density"), view.density)
+    assert np.array_equal(unpacked(data, "given"), view.given)
+    assert np.array_equal(unpacked(data, "members"), view.members.ravel())
+    assert np.allclose(unpacked(data, "weights") / 65535, view.attention.ravel(), atol=1e-5)
+    assert data["ids"] == view.ids
+
+
+def test_the_page_repeats_and_loads_nothing():
+    view = make_view(images=np.zeros((60, 3, 3), dtype=np.uint8))
+    text = fit_page(view)
+    assert text == fit_page(view)
+    reader = Reader(text)
+    targets = {a["id"] for _, a in reader.elements if "id" in a}
+    assert {address[1:] for address in reader.addresses()} <= targets
+    assert not any(name.startswith("on") for _, a in reader.elements for name in a)
+    for word in ("innerHTML", "outerHTML", "insertAdjacent", "eval(", "document.write"):
+        assert word not in reader.scripts[2]
+
+
+def test_foreign_text_stays_text():
+    reader = read(hostile_view())
+    tags = [tag for tag, _ in reader.elements]
+    assert "img" not in tags
+    assert tags.count("script") == 3
+    # Title, heading, five facts and one's name, projection, class balance, and rows of the table.
+    assert reader.text.count(HOSTILE) > 10
+    data = reader.data()
+    assert data["classes"] == FOREIGN
+    assert data["details"]["columns"] == ["__proto__", HOSTILE]
+    assert data["details"]["rows"][0] == [HOSTILE, LONG]
+    assert "alert" not in reader.scripts[2]
+
+
+def test_text_that_utf_8_cannot_hold_does_not_stop_the_page():
+    view = make_view(title="\ud800", ids=["\ud800"] * 60, metrics={"\ud800": "\ud800"})
+    assert "<h1><bdi>?</bdi></h1>" in fit_page(view).encode("utf-8").decode("utf-8")
+
+
+def rows_of(text, start):
+    """Return the rows of the table after a heading, as they stand in the HTML."""
+    part = text[text.index(f'<h2 id="{start}"') :]
+    return part[part.index("<tbody>") : part.index("</tbody>")].split("</tr>")[:-1]
+
+
+def test_the_uncertain_rows_are_unlabelled_and_in_order():
+    view = make_view(n=90)
+    rows = rows_of(fit_page(view), "uncertain")
+    found = [int(row.split('data-row="')[1].split('"')[0]) for row in rows]
+    ranked = np.sort(view.probabilities, axis=1)
+    margin = ranked[:, -1] - ranked[:, -2]
+    expected = sorted((i for i in range(90) if view.given[i] < 0), key=lambda i: margin[i])[:20]
+    assert found == expected
+    assert f"{100 * margin[expected[0]]:.1f}\u00a0%" in rows[0]
+
+
+def test_the_balance_counts_predictions_and_labels():
+    view = make_view(
+        n=4,
+        c=2,
+        probabilities=np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6]]),
+        given=np.array([0, 1, -1, -1]),
+        held_out=np.array([0]),
+        held_out_probabilities=np.array([[0.9, 0.1]]),
+    )
+    first, second = rows_of(fit_page(view), "balance")
+    assert "<td>3</td><td>1</td>" in first
+    assert "75.0\u00a0%" in first
+    assert "<td>1</td><td>1</td>" in second
+    assert "width:100.00%" in first
+
+
+def test_calibration_is_a_bin_each_with_its_interval_and_the_expected_error():
+    # Half the rows are 95 % sure and all right, half are 65 % sure and half right.
+    place = np.arange(40)
+    top = np.where(place % 2 == 0, 0.95, 0.65)
+    given = np.where(place % 2 == 0, 0, place // 2 % 2)
+    reader = read(
+        make_view(
+            40,
+            2,
+            probabilities=np.full((40, 2), 0.5),  # which saw the labels, and do not count
+            held_out=place,
+            held_out_probabilities=np.stack([top, 1 - top], 1),
+            given=given,
+        )
+    )
+    low, high = reader.data()["bins"]
+    assert low[:3] == pytest.approx([0.65, 0.5, 20])
+    assert high[:3] == pytest.approx([0.95, 1.0, 20])
+    # Wilson's intervals of 10 in 20 and of 20 in 20.
+    assert low[3:] == pytest.approx([0.2993, 0.7007], abs=1e-4)
+    assert high[3:] == pytest.approx([0.8389, 1.0], abs=1e-4)
+    assert "10.0\u00a0%" in reader.text[reader.text.index("expected calibration error") :][:60]
+
+
+@pytest.mark.parametrize(
+    ("held", "words"), [(0, "No row was"), (1, "One row was"), (19, "Only 19 rows were")]
+)
+def test_few_held_out_rows_give_a_sentence(held, words):
+    view = make_view(
+        held_out=np.arange(held),
+        held_out_probabilities=np.full((held, 3), 1 / 3),
+        given=np.zeros(60, dtype=int),
+    )
+    reader = read(view)
+    assert f"{words} held out" in reader.text
+    assert reader.data()["bins"] == []
+    assert "Every row has a label." in reader.text
+
+
+def test_curves_leave_out_what_is_not_finite():
+    data = read(make_view()).data()
+    first, second = data["curves"]["train_loss"]
+    assert first == [[0, 1, 2, 3, 4], [2, 1, 0.66667, 0.5, 0.4]]
+    assert second == [[0, 1, 2, 3], [3, 1.5, 1, 0.75]]
+    assert data["curves"]["validation_loss"][0] == [[1, 2, 3, 4], [1, 1, 1, 1]]
+    assert data["curves"]["train_accuracy"][0][1] == [50] * 5
+    assert "validation_accuracy" not in data["curves"]
+    assert data["best"] == [3, 2]
+
+
+def test_one_network_is_called_so():
+    history = [{"network": 0, "epoch": 0, "train_loss": 2.0}, {"network": 0, "epoch": 10, "train_loss": 1.0}]
+    reader = read(make_view(history=history, best_epochs=[10]))
+    assert reader.data()["curves"] == {"train_loss": [[[0, 10], [2, 1]]]}
+    assert "The dot is the best epoch, 10" in reader.text
+    assert "Each of 2 networks has a curve" in read(make_view()).text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n": 1, "c": 1, "given": np.array([-1]), **NONE_HELD_OUT},
+        {"n": 2, "history": [], "metrics": {}, "density": np.ones(2)},
+        {"n": 5, "c": 1, "given": np.array([-1, 0, 0, -1, 0])},
+        {
+            "n": 3,
+            "history": [{"network": 0, "epoch": 0, "train_loss": math.nan, "validation_loss": math.inf}],
+        },
+        {"n": 70, "c": 200, "given": np.full(70, -1), **NONE_HELD_OUT},
+    ],
+)
+def test_little_data_still_makes_a_page(changes):
+    reader = read(make_view(**changes))
+    ids = {a.get("id") for _, a in reader.elements}
+    assert ids >= {"map", "uncertain", "balance", "calibration", "training", "points", "panel"}
+    if "history" in changes:
+        assert "There is no training history." in reader.text
+        assert not ids & {"curve-loss", "curve-accuracy"}
+
+
+@pytest.mark.parametrize("channels", [(), (3,)])
+def test_sheets_hold_each_image_where_the_page_looks(monkeypatch, channels):
+    monkeypatch.setattr(fit_page_module, "_SHEET_SIDE", 16)
+    images = np.random.default_rng(0).integers(0, 256, (60, 4, 5, *channels), dtype=np.uint8)
+    found = read(make_view(images=images)).data()["images"]
+    (width, height), columns = found["size"], found["columns"]
+    assert (width, height, columns, len(found["sheets"])) == (5, 4, 3, 7)
+    for row, image in enumerate(images):
+        raw = base64.b64decode(found["sheets"][row // columns**2].removeprefix("data:image/png;base64,"))
+        sheet = np.asarray(Image.open(io.BytesIO(raw)))
+        place = row % columns**2
+        top, left = place // columns * height, place % columns * width
+        assert np.array_equal(sheet[top : top + height, left : left + width], image)
+
+
+def test_images_over_the_limit_are_left_out_and_the_page_says_so(monkeypatch):
+    monkeypatch.setattr(fit_page_module, "MOST_IMAGE_BYTES", 60 * 16 - 1)
+    reader = read(make_view(images=np.zeros((60, 4, 4), dtype=np.uint8)))
+    assert reader.data()["images"] is None
+    assert "The images are left out" in reader.text
+
+
+def spoiled(name, place, value):
+    array = np.array(getattr(make_view(), name))
+    array[place] = value
+    return {name: array}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ids": []}, "'ids' parameter of FitView must be at least one row. Got none"),
+        ({"classes": []}, "'classes' .* between 1 and 32,767 names. Got 0"),
+        ({"probabilities": np.ones((60, 2))}, r"'probabilities' .* of shape \(60, 3\). Got shape \(60, 2\)"),
+        (spoiled("probabilities", (7, 1), np.nan), r"'probabilities' .* finite .* Got nan at \(7, 1\)"),
+        (spoiled("probabilities", 7, 0.5), "'probabilities' .* sum to 1. Got a sum of 1.5 in row 7"),
+        (spoiled("probabilities", 7, [-0.5, 1, 0.5]), "'probabilities' .* at least 0, .* Got -0.5"),
+        (spoiled("given", 0, 3), "'given' .* between -1 and 2. Got 3"),
+        (spoiled("given", 2, -1), "'given' .* a label for each row .* the first is row 2"),
+        (spoiled("held_out", 0, 60), "'held_out' .* between 0 and 59. Got 60"),
+        ({"held_out": np.arange(4)}, r"'held_out' .* of shape \(20\). Got shape \(4,\)"),
+        (spoiled("held_out_probabilities", 7, 0.5), "'held_out_probabilities' .* sum to 1"),
+        (spoiled("density", 4, np.inf), r"'density' .* finite .* Got inf at \(4,\)"),
+        (spoiled("position", (4, 0), 1e39), r"'position' .* finite in single precision. Got 1e\+39"),
+        (spoiled("members", (4, 1), 60), "'members' .* between -1 and 59. Got 60"),
+        (spoiled("members", (4, 0), 5), "'members' .* centre first. Got 5 first in row 4"),
+        ({"members": np.zeros(60, dtype=int)}, r"'members' .* of shape \(60, k \+ 1\)"),
+        ({"members": np.zeros((60, 0), dtype=int)}, r"'members' .* of shape \(60, 0\)"),
+        (spoiled("attention", (4, 0), 2), "'attention' .* sum to 1"),
+        ({"best_epochs": [-1]}, "'best_epochs' .* at least 0"),
+        ({"details": [{}]}, "'details' .* of length 60, one for each id. Got 1"),
+        ({"images": np.zeros((60, 4), dtype=np.uint8)}, r"'images' .* \(60, height, width\) or"),
+        ({"images": np.zeros((60, 4, 4, 4), dtype=np.uint8)}, "'images' .* of shape"),
+    ],
+)
+def test_a_view_that_does_not_fit_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        fit_page(make_view(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"held_out": np.zeros(20)}, "'held_out' .* an array of integers. Got an array of float64"),
+        ({"density": np.array(["a"] * 60)}, "'density' .* an array of numbers. Got an array of <U1"),
+        ({"images": np.zeros((60, 4, 4))}, "'images' .* of uint8. Got float64"),
+    ],
+)
+def test_an_array_of_a_wrong_type_is_refused(changes, message):
+    with pytest.raises(TypeError, match=message):
+        fit_page(make_view(**changes))
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.parametrize("row", [0, 1])
+def test_a_browser_opens_the_row_of_the_address_and_runs_no_foreign_script(tmp_path, row):
+    view = hostile_view()
+    path = tmp_path / "fit.html"
+    path.write_text(fit_page(view).replace("alert(1)", "document.title=1"), encoding="utf-8")
+    address = f"{path.as_uri()}#row={quote(view.ids[row].replace('alert(1)', 'document.title=1'), safe='')}"
+    gl = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    command = [CHROMIUM, "--headless", "--no-sandbox", f"--user-data-dir={tmp_path / 'profile'}", *gl]
+    done = subprocess.run(
+        [*command, "--virtual-time-budget=8000", "--dump-dom", address],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        timeout=120,
+    )
+    reader = Reader(done.stdout)
+    panel = next(a for _, a in reader.elements if a.get("id") == "panel")
+    assert panel["data-chosen"] == str(row)
+    lines = [tag for tag, a in reader.elements if tag == "line" and "stroke-opacity" in a]
+    assert len(lines) == view.members.shape[1] - 1
+    assert "img" not in [tag for tag, _ in reader.elements]
+    assert done.stdout[done.stdout.index("<title>") :].startswith("<title>&lt;/script&gt;")
+    assert json.loads(reader.scripts[0])["ids"][1] == "__proto__"

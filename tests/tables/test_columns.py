@@ -1,0 +1,281 @@
+import dataclasses
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+from dahgnn.tables.columns import Column
+from dahgnn.tables.sources import MISSING_WORDS
+from dahgnn.tables.table import read_table
+
+HOSTILE = "<script>alert('1')</script>"
+
+
+def kinds(table):
+    return {column.name: column.kind for column in table.columns}
+
+
+def one_column(cells):
+    """A table whose column 'x' holds the cells, beside a column of numbers."""
+    return "x,n\n" + "".join(f"{cell},{place}\n" for place, cell in enumerate(cells))
+
+
+def said(table):
+    return " ".join(table.notes)
+
+
+def test_each_kind_of_column_is_encoded(write):
+    path = write("size,sweet,colour,none,same\n1,True,red,,7\n2.5,false,blue,,7\n-3e2,TRUE,red,,7\n")
+    table = read_table(path)
+    assert table.names == ("size", "sweet", "colour=blue", "colour=red")
+    assert table.features.dtype == np.float64
+    assert table.features.tolist() == [[1, 1, 0, 1], [2.5, 0, 1, 0], [-300, 1, 0, 1]]
+    assert table.columns == (
+        Column(name="size", kind="number", fill=1.0),
+        Column(name="sweet", kind="flag", fill=1.0),
+        Column(name="colour", kind="category", categories=("blue", "red")),
+        Column(name="none", kind="unused"),
+        Column(name="same", kind="unused"),
+    )
+    assert table.labels is None
+    assert table.ids == ("0", "1", "2")
+    assert "data.csv has 3 rows, and 3 columns become 4 features." in table.notes
+    assert "2 columns ('none', 'same') were left out" in said(table)
+    assert "'colour' is text; one feature for each of 'blue', 'red'" in said(table)
+
+
+@pytest.mark.parametrize("word", MISSING_WORDS)
+def test_missing_cells_get_the_median_or_zeros(write, word):
+    path = write(f"a,flag,c\n1,True,u\n{word},False,{word}\n2,{word},v\n10,True,u\n")
+    table = read_table(path)
+    assert kinds(table) == {"a": "number", "flag": "flag", "c": "category"}
+    assert table.features.tolist() == [[1, 1, 1, 0], [2, 0, 0, 0], [2, 1, 0, 1], [10, 1, 1, 0]]
+    assert "Missing values of 2 columns became the median: 'a' (1, with 2), 'flag' (1, with 1)" in said(table)
+    assert "1 missing values of 'c' are 0 in all its features" in said(table)
+
+
+def test_a_column_that_is_constant_but_for_gaps_is_left_out_unless_the_gaps_tell_something(write):
+    table = read_table(write("a,b,c,n\n1,x,x,1\n,,x,2\n1,x,x,3\n"))
+    assert kinds(table) == {"a": "unused", "b": "category", "c": "unused", "n": "number"}
+    assert table.names == ("b=x", "n")
+
+
+def test_digits_that_float32_does_not_have_are_kept(write):
+    table = read_table(write("a,n\n1700000016,1\n1700000017,2\n"))
+    assert kinds(table) == {"a": "number", "n": "number"}
+    assert np.diff(table.features[:, 0]) == [1]
+
+
+@pytest.mark.parametrize("word", ["inf", "-inf", "Infinity", "1e400", "3.5e38", "9" * 60])
+def test_infinities_and_numbers_beyond_float32_are_refused(write, word):
+    match = (
+        r"column 'x' must hold finite numbers of at most 3.4e\+38 in size. Got .* in row 2 \(counted from 0\)"
+    )
+    with pytest.raises(ValueError, match=match):
+        read_table(write(one_column([1, 2, word, 4])))
+
+
+def test_integers_beyond_64_bits_are_numbers(write):
+    table = read_table(write(one_column([2**70, -1, 18446744073709551615, ""])))
+    assert table.features[:, 0].tolist() == [2**70, -1, 2**64, 2**64]
+
+
+def test_twenty_values_are_categories_and_more_are_refused(write):
+    cells = [f"v{place % 20:02d}" for place in range(60)]
+    assert read_table(write(one_column(cells))).features.shape == (60, 21)
+    with pytest.raises(
+        ValueError,
+        match="'x' .* at most 20 distinct values. Got 21 such values, the first 'v00'. Drop it with --drop, use it as --id, or turn it into numbers.",
+    ):
+        read_table(write(one_column([*cells, "one more"])))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["2024-01-31", "2024-02-01"],
+        ["2024-01-31T10:00:00Z", "2024-01-31 10:00:00+01:00"],
+        ["31.1.2024", "1.2.2024", "unknown"],
+        ["1/31/24", "2/1/24"],
+    ],
+)
+def test_dates_are_refused(write, cells):
+    with pytest.raises(
+        ValueError, match="The column 'x' must hold numbers, flags or text. Got dates. Drop it"
+    ):
+        read_table(write(one_column(cells)))
+
+
+@pytest.mark.parametrize(
+    ("cells", "row", "value"),
+    [
+        (["12", "13", "abc"], 2, "abc"),
+        (["abc", "12"], 0, "abc"),
+        (["12", "", "?"], 2, "?"),
+        (["1", "True"], 1, "True"),
+        (['"1,5"', '"2,5"'], 0, "1,5"),
+        (["7", '"1,000"', '"2,000,000.5"'], 1, "1,000"),
+        (["1.000.000", "2.000.000"], 0, "1.000.000"),
+        (["1 000", "x"], 0, "1 000"),
+        (["1", "0x10"], 1, "0x10"),
+        (["1", "2", " "], 2, " "),
+        (["1", "2", "x" * 99], 2, "x" * 60 + "…"),
+    ],
+)
+def test_a_column_of_numbers_with_text_in_it_is_refused(write, cells, row, value):
+    expected = f"'x' must hold numbers, such as 1234.5. Got '{value}' in row {row} (counted from 0). Correct"
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        read_table(write(one_column(cells)))
+
+
+def test_text_with_few_numbers_stays_text(write):
+    table = read_table(write(one_column(["S", "M", "L", "38", "10-20"])))
+    assert table.columns[0].categories == ("10-20", "38", "L", "M", "S")
+
+
+def test_foreign_text_is_kept_as_it_is(write):
+    table = read_table(write(f'"{HOSTILE}",b,y\n{HOSTILE},1,{HOSTILE}\n é ,2,\n'), label="y")
+    assert table.names == (f"{HOSTILE}= é ", f"{HOSTILE}={HOSTILE}", "b")
+    assert table.labels == (HOSTILE, None)
+
+
+def test_columns_are_dropped(write):
+    path = write("a,when,n\n1,2024-01-01,3\n2,2024-01-02,5\n")
+    table = read_table(path, drop=["when", "n"])
+    assert table.names == ("a",)
+    assert kinds(table) == {"a": "number", "when": "unused", "n": "unused"}
+    assert "2 columns ('when', 'n') were dropped, as asked." in table.notes
+    with pytest.raises(ValueError, match="must have a column 'wen' for --drop. .* Did you mean 'when'?"):
+        read_table(path, drop=["wen"])
+
+
+def test_a_table_without_features_is_refused(write):
+    with pytest.raises(
+        ValueError, match="must have a column that can be a feature. Got 1 that are dropped and 1 "
+    ):
+        read_table(write("a,b,y\n1,2,p\n1,3,q\n"), label="y", drop=["b"])
+
+
+def test_a_column_without_a_name_must_be_put_somewhere(write):
+    path = write(",a\n0,5\n1,6\n")
+    with pytest.raises(
+        ValueError, match="Every column must have a name. .* --id '', or drop it with --drop ''"
+    ):
+        read_table(path)
+    assert read_table(path, drop=[""]).names == ("a",)
+    assert read_table(path, id="").ids == ("0", "1")
+
+
+def test_contradicting_arguments_are_refused(write):
+    path = write("a,b\n1,2\n3,4\n")
+    columns = read_table(path).columns
+    for arguments, match in (
+        ({"label": "a", "id": "a"}, "'id' .* another column than the label's"),
+        ({"label": "a", "drop": ["a"]}, "'drop' .* without the column of the labels"),
+        ({"id": "a", "drop": ["b", "a"]}, "'drop' .* without the column of the ids"),
+        ({"columns": columns, "drop": ["a"]}, "'drop' .* empty where columns are given"),
+        ({"columns": []}, "'columns' .* such that one gives a feature. Got 0 without"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            read_table(path, **arguments)
+    with pytest.raises(TypeError, match="'drop' .* a sequence of column names"):
+        read_table(path, drop="ab")
+
+
+# A new file for a fitted model
+
+FITTED = "size,sweet,colour,same,fruit\n1,True,red,5,a\n2,False,blue,5,b\n9,True,red,5,\n"
+
+
+@pytest.fixture
+def columns(write):
+    return read_table(write(FITTED, "fitted.csv"), label="fruit").columns
+
+
+def test_columns_survive_json(columns):
+    text = json.dumps([dataclasses.asdict(column) for column in columns])
+    assert tuple(Column(**column) for column in json.loads(text)) == columns
+
+
+def test_the_same_file_reads_the_same(write, columns):
+    path = write(FITTED)
+    first, again = read_table(path, label="fruit"), read_table(path, label="fruit", columns=columns)
+    assert np.array_equal(first.features, again.features)
+    assert (first.names, first.columns, first.labels) == (again.names, again.columns, again.labels)
+
+
+def test_a_new_file_has_its_columns_in_any_order(write, columns):
+    table = read_table(
+        write("when,colour,size,sweet\n2024-01-01,green,,\n2024-01-02,NA,7,True\n"), columns=columns
+    )
+    assert table.names == ("size", "sweet", "colour=blue", "colour=red")
+    assert table.features.tolist() == [[2, 1, 0, 0], [7, 1, 0, 0]]
+    assert table.columns == columns
+    assert "1 column ('when') was ignored: the model was fitted without." in table.notes
+    assert "1 values of 'colour', unknown at the fit, are 0: 'green'." in table.notes
+    assert "'size' (1, with 2), 'sweet' (1, with 1)" in said(table)
+
+
+def test_constant_columns_may_be_missing_later_and_others_may_not(write, columns):
+    assert read_table(write("size,sweet,colour\n1,True,red\n"), columns=columns).features.tolist() == [
+        [1, 1, 0, 1]
+    ]
+    with pytest.raises(
+        ValueError, match="a column 'colour' which the model was fitted with. .* Did you mean 'color'?"
+    ):
+        read_table(write("size,sweet,color\n1,True,red\n"), columns=columns)
+
+
+def test_one_row_and_missing_columns_of_numbers_are_enough_later(write, columns):
+    table = read_table(write("size,sweet,colour\n,,\n"), columns=columns)
+    assert table.features.tolist() == [[2, 1, 0, 0]]
+
+
+def test_categories_that_look_like_numbers_stay_text(write, columns):
+    table = read_table(write("size,sweet,colour\n1,1,12\n2,0,NA\n"), columns=columns)
+    assert table.features.tolist() == [[1, 1, 0, 0], [2, 0, 0, 0]]
+    assert "unknown at the fit, are 0: '12'" in said(table)
+
+
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ("abc,True,red", "'size' must hold numbers, such as 1234.5, as at the fit. Got 'abc' in row 1 "),
+        ('"1,5",True,red', "'size' must hold numbers, such as 1234.5, as at the fit. Got '1,5' in row 1 "),
+        ("1,yes,red", "'sweet' must hold True and False, or 1 and 0, as at the fit. Got 'yes' in row 1 "),
+        ("inf,True,red", "'size' must hold finite numbers"),
+    ],
+)
+def test_cells_unlike_those_of_the_fit_are_refused(write, columns, row, match):
+    with pytest.raises(ValueError, match=match):
+        read_table(write(f"size,sweet,colour\n1,True,red\n{row}\n"), columns=columns)
+
+
+def test_columns_unlike_those_of_the_fit_are_refused(write, columns):
+    with pytest.raises(ValueError, match="'size' must hold numbers, .* Got True in row 1 "):
+        read_table(write("size,sweet,colour\n,True,red\nTrue,True,red\n"), columns=columns)
+    with pytest.raises(ValueError, match="'sweet' must hold True and False, .* Got 2.0 in row 1 "):
+        read_table(write("size,sweet,colour\n1,0,red\n1,2,red\n"), columns=columns)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kind": "numbre"},
+        {"kind": "number"},
+        {"kind": "flag", "fill": math.nan},
+        {"kind": "number", "fill": 1e39},
+        {"kind": "category", "categories": [1]},
+        {"kind": "unused", "name": 3},
+    ],
+)
+def test_a_column_that_cannot_be_is_refused(settings):
+    with pytest.raises((TypeError, ValueError), match="parameter of Column must be"):
+        Column(**{"name": "a"} | settings)
+
+
+def test_columns_of_a_table_are_not_looked_up_by_place(pack, columns):
+    with pytest.raises(ValueError, match="a column 'size' which the model was fitted with"):
+        read_table(pack(X=np.ones((2, 4))), columns=columns)
