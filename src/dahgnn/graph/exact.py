@@ -1,0 +1,347 @@
+"""The exact search for nearest neighbours, tiled, on any device.
+
+A matrix product finds candidates fast but rounds differently with every tile and device. So it only
+gives *lower bounds* of the distances, with its rounding error subtracted; the candidates are then
+measured one by one in float64 with a fixed order of summation, and a row is done when no other point
+can be as near. The result is that of a brute-force search, ties by the lower index, whatever the tile.
+
+A distance has two ends: each bound is computed once and offered to both, so that half a product is enough.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from dahgnn.checks import bad_value, check_count
+
+# Numbers that a tile of bounds may hold: 32 MiB in float32, which is enough for the CPU. A GPU waits for
+# the host between tiles, so that it gets larger ones, 256 MiB.
+_TILE, _TILE_GPU = 1 << 23, 1 << 26
+# Squares of larger features would overflow, and of smaller ones vanish.
+_LARGEST = 1e150
+# Candidates beyond k. With them nearly every row of MNIST is settled at once.
+_SPARE = 6
+# Bounds of which only the lowest is looked at, until it is low enough. Tiles hold whole groups.
+_GROUP = 16
+
+
+class ExhaustiveSearch:
+    """One search: the k nearest among the first ``among`` points, by default among all but the point itself.
+
+    Parameters
+    ----------
+    points : Tensor, (n, d)
+        Those that are searched, and behind them those that are asked for.
+    k : int
+        Neighbours of each.
+    tile : int or None
+        See `dahgnn.graph.neighbours.knn`.
+    owner : str
+        Who is named in errors.
+    among : int, optional
+        How many points are searched.
+    """
+
+    def __init__(
+        self, points: Tensor, k: int, tile: int | None, owner: str, among: int | None = None
+    ) -> None:
+        largest = float(torch.stack(points.aminmax()).abs().max())
+        if largest > _LARGEST:
+            expected = f"at most {_LARGEST:g} in size"
+            raise bad_value("features", owner, expected, f"{largest:g}", "Scale them first.")
+        if tile is None:
+            tile = math.isqrt(_tile_size(points))
+        check_count("tile", tile, owner)
+        self.points, self.k, self.area = points, k, tile**2
+        self.among = len(points) if among is None else among
+        # A power of two scales exactly. In float64 only very small features need it, whose squares would
+        # vanish.
+        self.scale = 2.0 ** min(1000, -math.frexp(largest)[1]) if 0 < largest < 1 / _LARGEST else 1.0
+        # All candidates, and the bound for all others. A point is no candidate of its own.
+        self.length = min(k + _SPARE, self.among - (among is None)) + 1
+        # Low and wide: only the bounds among the rows of a tile are computed twice.
+        self.height, self.width = (max(1, side // _GROUP) * _GROUP for side in (tile // 3, 3 * tile))
+
+    def run(self) -> tuple[Tensor, Tensor]:
+        """Return indices and distances of the neighbours of every point, two times (n, k)."""
+        everybody = torch.arange(len(self.points), device=self.points.device)
+        indices, squares = self._resolve(everybody, self._sweep(), self.coarse_bounds)
+        return indices, (squares.sqrt() / self.scale).to(self.points.dtype)
+
+    def run_for_others(self) -> tuple[Tensor, Tensor]:
+        """Return the same for the points behind the first ``among``."""
+        others = torch.arange(self.among, len(self.points), device=self.points.device)
+        found = []
+        for rows in others.split(max(1, self.area // self.among)):
+            shortlist = self._scan(rows, self.coarse_bounds)
+            found.append(self._resolve(rows, shortlist, self.coarse_bounds))
+        indices, squares = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return indices, (squares.sqrt() / self.scale).to(self.points.dtype)
+
+    @cached_property
+    def coarse_bounds(self) -> _LowerBounds:
+        """Bounds in the precision of the points, which most rows need alone."""
+        return _LowerBounds(self.points, _working_precision(self.points.dtype), self.scale)
+
+    @cached_property
+    def fine_bounds(self) -> _LowerBounds:
+        """Bounds in double precision, for rows that the coarse ones leave open."""
+        if self.coarse_bounds.dtype == torch.float64:
+            return self.coarse_bounds
+        return _LowerBounds(self.points, torch.float64, self.scale)
+
+    def _sweep(self) -> _Shortlist:
+        """List the lowest coarse bounds of every row, from the lower triangle of all pairs."""
+        bounds = self.coarse_bounds
+        total = len(bounds.right)
+        shortlist = _Shortlist(total, self.length, bounds.right)
+        buffer = bounds.right.new_empty(min(self.height, total) * min(self.width, total))
+        for start in range(0, total, self.height):
+            stop = min(start + self.height, total)
+            left = bounds.left(slice(start, stop))
+            for first in range(0, stop, self.width):
+                last = min(first + self.width, stop)
+                tile = buffer[: (stop - start) * (last - first)].view(stop - start, last - first)
+                bounds.tile(left, first, last, out=tile)
+                if last > start:  # nobody is a neighbour of itself
+                    tile.diagonal(start - first).fill_(math.inf)
+                shortlist.offer(start, tile, first)
+                if first < start:
+                    shortlist.offer(first, tile[:, : start - first].T, start)
+        return shortlist
+
+    def _scan(self, rows: Tensor, bounds: _LowerBounds) -> _Shortlist:
+        """List the lowest bounds of some rows."""
+        total = -(-self.among // _GROUP) * _GROUP
+        shortlist = _Shortlist(len(rows), self.length, bounds.right)
+        left = bounds.left(rows)
+        for first in range(0, total, self.width):
+            last = min(first + self.width, total)
+            tile = bounds.tile(left, first, last)
+            tile[:, max(0, self.among - first) :] = math.inf
+            own = (rows >= first) & (rows < min(last, self.among))
+            tile[own.nonzero().squeeze(1), rows[own] - first] = math.inf
+            shortlist.offer(0, tile, first)
+        return shortlist
+
+    def _resolve(self, rows: Tensor, shortlist: _Shortlist, bounds: _LowerBounds) -> tuple[Tensor, Tensor]:
+        """Find the neighbours of some rows, and their squared distances: two times (b, k)."""
+        lowest = shortlist.values[: len(rows)].double() / bounds.shrink**2
+        indices, squares = self._nearest(rows, shortlist.columns[: len(rows), :-1], lowest[:, :-1])
+        # Nobody but the candidates is nearer than the last bound: above the k-th distance, all is settled.
+        open_rows = (lowest[:, -1] <= squares[:, -1]).nonzero().squeeze(1)
+        if len(open_rows) == 0:
+            return indices, squares
+        for some in open_rows.split(max(1, self.area // self.among)):
+            if bounds.dtype != torch.float64:
+                again = self._scan(rows[some], self.fine_bounds)
+                indices[some], squares[some] = self._resolve(rows[some], again, self.fine_bounds)
+            else:
+                indices[some], squares[some] = self._settle(rows[some], squares[some, -1])
+        return indices, squares
+
+    def _nearest(self, rows: Tensor, candidates: Tensor, lowest: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep the k nearest candidates, (b, q), ties by the lower index: two times (b, k)."""
+        first = candidates[:, : self.k]
+        squares = torch.full_like(lowest, math.inf)
+        squares[:, : self.k] = self._measure(rows.unsqueeze(1).expand_as(first), first)
+        farthest = squares[:, : self.k].amax(1, keepdim=True)
+        # The spare ones are measured only where they may take the place of one of the first k.
+        which, spare = (lowest[:, self.k :] <= farthest).nonzero(as_tuple=True)
+        spare += self.k
+        squares[which, spare] = self._measure(rows[which], candidates[which, spare])
+        candidates, order = candidates.sort(1)
+        squares, order = squares.gather(1, order).sort(dim=1, stable=True)
+        return candidates.gather(1, order[:, : self.k]), squares[:, : self.k]
+
+    def _settle(self, rows: Tensor, farthest: Tensor) -> tuple[Tensor, Tensor]:
+        """Measure every point that may be as near as ``farthest``, however many there are."""
+        bounds = self.fine_bounds.tile(self.fine_bounds.left(rows), 0, self.among)
+        possible = bounds <= farthest.unsqueeze(1)
+        own = (rows < self.among).nonzero().squeeze(1)
+        possible[own, rows[own]] = False
+        # Among equal points the lowest indices win, so that a few of them are enough; else a thousand
+        # empty rows would be measured a million times.
+        few = possible & (possible.cumsum(1) <= self.k + _SPARE)
+        indices, squares = self._nearest_possible(rows, few)
+        rest = (squares[:, -1] > 0).nonzero().squeeze(1)
+        if len(rest):
+            indices[rest], squares[rest] = self._nearest_possible(rows[rest], possible[rest])
+        return indices, squares
+
+    def _nearest_possible(self, rows: Tensor, possible: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep the k nearest of the columns that a mask (b, n) names, at least k a row."""
+        which, columns = possible.nonzero(as_tuple=True)
+        squares = self._measure(rows[which], columns)
+        order = squares.argsort(stable=True)
+        order = order[which[order].argsort(stable=True)]
+        counts = which.bincount(minlength=len(rows))
+        first = (counts.cumsum(0) - counts).unsqueeze(1)
+        chosen = order[first + torch.arange(self.k, device=rows.device)]
+        return columns[chosen], squares[chosen]
+
+    def _measure(self, here: Tensor, there: Tensor) -> Tensor:
+        """Return squared distances of pairs in float64, of any shape; the same bits in any company."""
+        n = len(self.points)
+        # Both ends of a pair often ask for it.
+        pairs = torch.minimum(here, there) * n + torch.maximum(here, there)
+        pairs, asked = pairs.unique(return_inverse=True)
+        squares = torch.empty(len(pairs), dtype=torch.float64, device=pairs.device)
+        step = _rows_at_a_time(self.points)
+        for some, result in zip(pairs.split(step), squares.split(step), strict=True):
+            difference = self.points.index_select(0, some // n).double()
+            difference -= self.points.index_select(0, some % n)
+            if self.scale != 1:
+                difference *= self.scale
+            result.copy_(_fold(difference.mul_(difference)))
+        return squares[asked]
+
+
+class _Shortlist:
+    """The lowest bounds of each row so far, the lowest first, and their columns: two times (n, length)."""
+
+    def __init__(self, n: int, length: int, like: Tensor) -> None:
+        self.values = like.new_full((n, length), math.inf)
+        self.columns = torch.zeros((n, length), dtype=torch.int64, device=like.device)
+
+    def offer(self, first_row: int, tile: Tensor, first_column: int) -> None:
+        """Take from a tile of bounds, (r, c), those that are among the lowest of their rows.
+
+        The columns are whole groups. A group is every (c / _GROUP)-th bound of a row.
+        """
+        minima = _group_minima(tile)
+        limit = self.values[first_row : first_row + len(tile), -1]
+        rows, groups, limit = self._choose_groups(minima, limit)
+        values = tile.unflatten(1, (_GROUP, -1))[rows, :, groups]  # (m, _GROUP)
+        which, place = (values <= limit[rows].unsqueeze(1)).nonzero(as_tuple=True)
+        columns = first_column + place * minima.shape[1] + groups[which]
+        self._add(first_row + rows[which], values[which, place], columns)
+
+    def _choose_groups(self, minima: Tensor, limit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return rows and numbers of the groups to look into, (m,), and what to look for, (r,)."""
+        n, length = len(minima), self.values.shape[1]
+        low = minima < limit.unsqueeze(1)
+        if int(low.count_nonzero()) <= n * length:
+            rows, groups = low.nonzero(as_tuple=True)
+            return rows, groups, limit
+        # The lowest bounds of a row are in as many groups, those of the lowest minima, and these alone
+        # are as many bounds up to the highest of them.
+        lowest = minima.topk(length, largest=False)
+        rows = torch.arange(n, device=minima.device).repeat_interleave(length)
+        return rows, lowest.indices.reshape(-1), torch.minimum(limit, lowest.values[:, -1])
+
+    def _add(self, rows: Tensor, values: Tensor, columns: Tensor) -> None:
+        """Merge bounds into the lists of their rows; (m,) each, in the order of the rows."""
+        if len(rows) == 0:
+            return
+        _, counts = rows.unique_consecutive(return_counts=True)
+        first = (counts.cumsum(0) - counts).repeat_interleave(counts)
+        place = torch.arange(len(rows), device=rows.device) - first
+        # A few at a time: one row of thousands would make the matrix of all rows that wide.
+        most, step = int(counts.max()), 4 * self.values.shape[1]
+        for start in range(0, most, step):
+            some = ((place >= start) & (place < start + step)).nonzero().squeeze(1)
+            width = min(step, most - start)
+            self._merge(rows[some], place[some] - start, values[some], columns[some], width)
+
+    def _merge(self, rows: Tensor, place: Tensor, values: Tensor, columns: Tensor, width: int) -> None:
+        touched, which = rows.unique_consecutive(return_inverse=True)
+        more = values.new_full((len(touched), width), math.inf)
+        theirs = columns.new_zeros((len(touched), width))
+        more[which, place], theirs[which, place] = values, columns
+        lowest = torch.cat([self.values[touched], more], 1).topk(self.values.shape[1], largest=False)
+        self.values[touched] = lowest.values
+        self.columns[touched] = torch.cat([self.columns[touched], theirs], 1).gather(1, lowest.indices)
+
+
+class _LowerBounds:
+    """Lower bounds of scaled squared distances, by one matrix product a tile.
+
+    With rows x of length r, r_i² + r_j² − 2 x_i·x_j is one inner product: (−2 x_i, 1, r_i²)·(x_j, r_j², 1).
+    Its terms are in size at most (r_i + r_j)² together, so that in a precision of unit roundoff u, in any
+    order of summation, it is off by less than (d + 3) u (r_i + r_j)² and some u more for its rounded inputs
+    (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). Twice as much and more,
+    c (r_i + r_j)² with c = (d + 16) 2u, is subtracted within the product: it takes one more column √c r,
+    and shrinks the squares by 1 − c.
+    """
+
+    def __init__(self, points: Tensor, dtype: torch.dtype, scale: float) -> None:
+        self.dtype = dtype
+        n, d = points.shape
+        chunks = points.split(_rows_at_a_time(points))
+        # Distances do not see the mean, their rounding errors do.
+        centre = torch.stack([some.double().sum(0) for some in chunks]).sum(0) / n
+        # A second power of two keeps the products of ``dtype`` in range; the bounds lose it again.
+        largest = float(torch.maximum(points.amax(0) - centre, centre - points.amin(0)).max()) * scale
+        self.shrink = 2.0 ** -math.frexp(largest)[1] if dtype == torch.float32 and largest > 0 else 1.0
+        slack = (d + 16) * torch.finfo(dtype).eps
+        # Rows of (x, √c r, r², 1), filled up to whole groups with points at infinity.
+        self.right = torch.zeros((-(-n // _GROUP) * _GROUP, d + 3), dtype=dtype, device=points.device)
+        self.right[:, -2], self.right[:, -1] = math.inf, 1
+        for some, rows in zip(chunks, self.right[:n].split(len(chunks[0])), strict=True):
+            exact = (some - centre).mul_(scale * self.shrink)  # float64, as the centre
+            rows[:, :d] = exact
+            lengths = exact.copy_(rows[:, :d]).mul_(exact).sum(1)
+            rows[:, -3] = (slack * lengths).sqrt()
+            # The smallest normal number covers products that underflow.
+            rows[:, -2] = lengths * (1 - slack) - torch.finfo(dtype).tiny
+
+    def left(self, rows: Tensor | slice) -> Tensor:
+        """Return (−2x, −2 √c r, 1, r²) of some rows, (b, d + 3)."""
+        right = self.right[rows]
+        left = -2 * right
+        left[:, -2], left[:, -1] = 1, right[:, -2]
+        return left
+
+    def tile(self, left: Tensor, start: int, stop: int, out: Tensor | None = None) -> Tensor:
+        """Return the bounds between rows and all nodes from start to stop, (b, stop − start)."""
+        with torch.autocast(left.device.type, enabled=False):
+            return torch.mm(left, self.right[start:stop].T, out=out)
+
+
+def _group_minima(tile: Tensor) -> Tensor:
+    """Return the lowest bound of each group, (r, c / _GROUP), reading the tile as it lies in memory."""
+    if tile.stride(1) == 1:
+        return torch.amin(tile.unflatten(1, (_GROUP, -1)), 1)
+    return torch.amin(tile.T.unflatten(0, (_GROUP, -1)), 0).T
+
+
+def _fold(terms: Tensor) -> Tensor:
+    """Sum rows by halves, (m, d) to (m,), in place: an order of summation that no shape or device changes."""
+    while terms.shape[1] > _GROUP:
+        terms = _halve(terms)
+    # Short rows are slow to add, long columns are not.
+    terms = terms.T.contiguous().T
+    while terms.shape[1] > 1:
+        terms = _halve(terms)
+    return terms.squeeze(1)
+
+
+def _halve(terms: Tensor) -> Tensor:
+    """Add the second half of the columns to the first, which is the longer one if they are odd."""
+    half = (terms.shape[1] + 1) // 2
+    terms[:, : terms.shape[1] - half] += terms[:, half:]
+    return terms[:, :half]
+
+
+def _tile_size(points: Tensor) -> int:
+    return _TILE if points.device.type == "cpu" else _TILE_GPU
+
+
+def _rows_at_a_time(points: Tensor) -> int:
+    """Return how many rows of float64 numbers go through several steps at a time."""
+    # On the CPU few enough to stay in its caches, and no fewer: each step waits for all threads.
+    return max(1, _tile_size(points) // 8 // points.shape[1])
+
+
+def _working_precision(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision of the products: float64 where float32 products are allowed to round more."""
+    try:
+        exact = torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # set by torch's newer interface, which this one does not read
+        exact = False
+    return dtype if exact else torch.float64

@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import block_diag, csr_array
+
+from dahgnn.graph.diffusion import SimilarityGraph
+from dahgnn.graph.neighbours import Neighbors, knn
+
+
+def some_graph(n: int = 40, seed: int = 0) -> SimilarityGraph:
+    points = torch.randn(n, 3, generator=torch.Generator().manual_seed(seed))
+    return SimilarityGraph.from_neighbors(knn(points, 5))
+
+
+def dense(graph: SimilarityGraph) -> tuple[np.ndarray, np.ndarray]:
+    """W and L = D − W."""
+    weights = graph.similarities.toarray()
+    return weights, np.diag(weights.sum(1)) - weights
+
+
+LABELLED = np.array([3, 17, 20, 31])
+TARGETS = np.eye(3)[[0, 1, 2, 1]]
+
+
+def test_similarities_are_those_of_calder_et_al():
+    neighbors = Neighbors(
+        torch.tensor([[1, 2], [0, 2], [1, 0]]), torch.tensor([[1.0, 2.0], [1.0, 1.5], [1.5, 2.0]])
+    )
+    weights = SimilarityGraph.from_neighbors(neighbors).similarities.toarray()
+    one_to_two, two_to_one = np.exp(-4 * 1.0), np.exp(-4 * (1.5 / 2) ** 2)
+    assert weights[1, 2] == weights[2, 1] == pytest.approx((one_to_two + two_to_one) / 2)
+    assert weights[0, 1] == pytest.approx((np.exp(-1) + np.exp(-4 * (1 / 1.5) ** 2)) / 2)
+    assert weights.diagonal().tolist() == [0, 0, 0]
+
+
+def test_without_a_prior_every_free_node_is_the_mean_of_its_neighbours():
+    graph = some_graph()
+    values = graph.smooth(LABELLED, TARGETS)
+    weights, laplacian = dense(graph)
+    free = np.setdiff1d(np.arange(40), LABELLED)
+    expected = np.linalg.solve(laplacian[np.ix_(free, free)], weights[np.ix_(free, LABELLED)] @ TARGETS)
+    np.testing.assert_allclose(values[free], expected, atol=1e-4)
+    np.testing.assert_array_equal(values[LABELLED], TARGETS)
+    np.testing.assert_allclose(values.sum(1), 1)
+
+
+@pytest.mark.parametrize("strength", [0.05, 1.0, 30.0])
+def test_smoothing_solves_its_system(strength):
+    graph = some_graph()
+    prior = np.random.default_rng(0).dirichlet(np.ones(3), 40)
+    values = graph.smooth(LABELLED, TARGETS, prior, strength)
+    weights, laplacian = dense(graph)
+    degrees = np.diag(weights.sum(1))
+    free = np.setdiff1d(np.arange(40), LABELLED)
+    system = (laplacian + strength * degrees)[np.ix_(free, free)]
+    right = weights[np.ix_(free, LABELLED)] @ TARGETS + strength * (degrees @ prior)[free]
+    np.testing.assert_allclose(values[free], np.linalg.solve(system, right), atol=1e-4)
+
+
+def test_a_strong_prior_stays_as_it_is():
+    graph = some_graph()
+    prior = np.random.default_rng(0).dirichlet(np.ones(3), 40)
+    free = np.setdiff1d(np.arange(40), LABELLED)
+    np.testing.assert_allclose(graph.smooth(LABELLED, TARGETS, prior, 1e6)[free], prior[free], atol=1e-4)
+
+
+def test_poisson_learning_solves_its_system():
+    graph = some_graph()
+    weights, laplacian = dense(graph)
+    for damping in (0.01, 0.3):
+        right = np.zeros((40, 3))
+        right[LABELLED] = TARGETS - TARGETS.mean(0)
+        expected = np.linalg.solve(laplacian + damping * np.diag(weights.sum(1)), right)
+        found = graph.spread_poisson(LABELLED, TARGETS, damping)
+        np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+
+
+def test_a_component_without_a_label_gets_its_prior_or_nothing():
+    part = some_graph(20)
+    graph = SimilarityGraph.from_matrix(csr_array(block_diag([part.similarities, part.similarities])))
+    labelled, targets = np.array([1, 2]), np.eye(2)
+    np.testing.assert_allclose(graph.smooth(labelled, targets)[20:], 0.5)
+    prior = np.tile([0.9, 0.1], (40, 1))
+    np.testing.assert_allclose(graph.smooth(labelled, targets, prior, 0.1)[20:], prior[20:], atol=1e-4)
+    np.testing.assert_allclose(graph.spread_poisson(labelled, targets)[20:], 0, atol=1e-12)
+
+
+def test_equal_points_and_isolated_nodes_are_no_trouble():
+    graph = SimilarityGraph.from_neighbors(knn(torch.ones(12, 2), 3))
+    values = graph.smooth(np.array([0, 5]), np.eye(2))
+    assert np.isfinite(values).all()
+    alone = SimilarityGraph.from_matrix(csr_array((3, 3)))
+    np.testing.assert_allclose(alone.smooth(np.array([0]), np.eye(2)[:1])[1:], 0.5)
+    assert np.isfinite(alone.spread_poisson(np.array([0]), np.eye(2)[:1])).all()
+
+
+def test_the_numbering_makes_no_difference():
+    points = torch.randn(40, 3, generator=torch.Generator().manual_seed(3))
+    order = np.random.default_rng(1).permutation(40)
+    places = np.argsort(order)
+    first = SimilarityGraph.from_neighbors(knn(points, 5)).smooth(LABELLED, TARGETS)
+    second = SimilarityGraph.from_neighbors(knn(points[order], 5)).smooth(places[LABELLED], TARGETS)
+    np.testing.assert_allclose(second, first[order], atol=1e-4)
