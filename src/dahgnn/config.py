@@ -171,19 +171,10 @@ class Preset:
 
 PRESETS: Mapping[str, Preset] = {
     "paper": Preset(model=ModelConfig(), training=TrainingConfig()),
-    # For 50 to 400 labels a class, found by the spec search-regularised.
-    "regularised": Preset(
-        model=ModelConfig(hidden=64, delta=0.0, activation=True, dropout=0.4, shortcut=True),
-        training=TrainingConfig(learning_rate=0.018, decay=0.5, weight_decay=6.9e-4),
-        networks=5,
-        scale="whole",
-    ),
-    # The defaults of `DAHGNNClassifier`, for 5 labels a class and more.
-    "few-labels": Preset(
-        model=ModelConfig(hidden=64, activation=True, dropout=0.5, shortcut=True),
-        training=TrainingConfig(
-            learning_rate=0.01, decay=1.0, weight_decay=2e-3, max_epochs=1000, patience=50
-        ),
+    # What `DAHGNNClassifier` and `dahgnn fit` take, for any number of labels.
+    "default": Preset(
+        model=ModelConfig(hidden=64, delta=0.0, activation=True, dropout=0.5, shortcut=True),
+        training=TrainingConfig(learning_rate=0.01, decay=1.0, weight_decay=2e-3, max_epochs=100),
         networks=5,
         scale="auto",
     ),

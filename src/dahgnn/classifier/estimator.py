@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
-import math
 import os
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, fields, replace
-from functools import partial
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_consistent_length, check_random_state
 from sklearn.utils.class_weight import compute_class_weight
@@ -26,26 +24,25 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import Tensor
 
 from dahgnn.checks import (
-    as_tensor,
     bad_type,
     bad_value,
+    check_choice,
     check_count,
     check_device,
     check_flag,
-    check_in_range,
     check_number,
 )
-from dahgnn.classifier.calibration import best_temperature
+from dahgnn.classifier.ensemble import Ensemble, Evaluation
+from dahgnn.classifier.fitting import Fit, Fitter, Surroundings, check_hypergraph, find_surroundings
 from dahgnn.classifier.labels import encode_labels, hold_out, known_labels
-from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
+from dahgnn.classifier.progress import telling
+from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.graph.neighbours import Neighbors, knn, nearest
-from dahgnn.graph.scaling import Scaling, choose_scaling
-from dahgnn.nn.induction import Induction
-from dahgnn.nn.messages import Trace
+from dahgnn.graph.local_scale import METRICS
+from dahgnn.graph.neighbours import Neighbors
+from dahgnn.graph.scaling import choose_scaling
 from dahgnn.nn.model import DAHGNN
 from dahgnn.threads import threads_for
-from dahgnn.training.fit import REASONS, FitResult, average, fit
 from dahgnn.training.plain_loop import Epoch
 from dahgnn.training.splits import Split
 
@@ -53,24 +50,15 @@ logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
-_PRESET = PRESETS["few-labels"]
-_MODEL, _TRAINING = _PRESET.model, _PRESET.training
-# Rows of a prediction at a time.
-_BATCH = 4096
+_PRESET = PRESETS["default"]
 # A sparse table becomes a dense one of at most so many numbers, 4 GiB.
 _MOST_NUMBERS = 1 << 30
 # A quarter of what float32 can hold, so that differences stay in its range.
 _LARGEST = float(np.finfo(np.float32).max) / 4
-# A row is a fitted one if it is this near, by its length: float32 and float64 of the same numbers are.
-_ROUNDING = 1e-6
-# Between two epochs that are logged.
-_SECONDS_A_LINE = 5
 # What scikit-learn keeps of the columns of a fit.
 _OF_COLUMNS = ("n_features_in_", "feature_names_in_")
 # Up to so many rows "auto" takes several networks: some minutes on two cores.
 _ROWS_FOR_SEVERAL = 20_000
-# Held-out rows that a temperature can be found with.
-_FEWEST_FOR_TEMPERATURE = 50
 
 
 class DAHGNNClassifier(
@@ -79,35 +67,39 @@ class DAHGNNClassifier(
     ClassifierMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Density-aware hypergraph neural network for partly labelled data.
+    """Density-aware hypergraph neural networks for partly labelled data.
 
-    `fit` takes all rows, labelled or not, joins each with its nearest neighbours in a hypergraph, and trains
-    networks, each a `DAHGNN`, on it. New rows attach to the fitted ones and pass through the trained layers.
+    `fit` takes all rows, labelled or not, and joins each with its nearest neighbours in a hypergraph, where
+    "near" counts how dense the place is. Networks, each a `DAHGNN`, are trained on it. Beside them stand a
+    linear model, a kernel model, and labels that spread over the neighbours by themselves. Labels that each
+    of them has not seen decide how much it counts. New rows attach to the fitted ones.
 
     Parameters
     ----------
     k : int
         Neighbours of a row, at most a quarter of the rows: a hyperedge of all of them would tell nothing.
-    hidden, heads, units, delta, density, neighbourhood, final_activation, activation, dropout, shortcut
-        The network, see `ModelConfig`. The defaults are the preset "few-labels".
-    learning_rate, decay, decay_every, weight_decay, max_epochs, patience
-        The training, see `TrainingConfig`. It stops when the loss of the held-out rows has not decreased for
-        ``patience`` epochs.
+    metric : {"local-scale", "euclidean"}
+        By what neighbours are chosen: by a distance that counts how dense both places are
+        (`dahgnn.graph.local_scale`), or by the plain one.
+    model : ModelConfig, optional
+        The networks; by default those of the preset "default".
+    training : TrainingConfig, optional
+        Their training; likewise. It ends at ``max_epochs``, or when labels that were held out tell, after 8,
+        16, 32, 64 … epochs, that more would not help; ``patience`` is not used.
     networks : int or "auto"
-        How many have their logits averaged, which is more accurate than one and takes so many times as long.
-        "auto" is five up to 20,000 rows, and one beyond.
-    validation : float, array of int, or None
-        Labelled rows that are held out, to choose the epoch: a share of each class, another one for each
-        network, so that five times a fifth is every row once, but in classes with fewer than five; or which
-        rows. A class with one labelled row keeps it. None holds out nothing, and the training loss decides.
+        How many there are. "auto" is five up to 20,000 rows, and one beyond.
+    validation : float or array of int
+        Labelled rows that are held out: a share of each class, another one for each network, so that five
+        times a fifth is every row once, but in classes with fewer than five; or which rows. A class with one
+        labelled row keeps it.
     scale : {"auto", "columns", "whole", "none"}
         Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
         or neither. The first two give rows the same length in the mean. "auto" takes "columns" where a few
         of them have nearly all of the variance, as in tables whose units differ, and else "whole". The scale
         is kept and applied to new rows.
-    calibrate : bool
-        Whether probabilities get a temperature that fits the held-out rows (Guo et al., 2017), as far as
-        they show that it is not near one; with fewer than 50 it is one. The order of classes stays as it is.
+    class_prior : mapping or array, (c,), optional
+        How many of the rows each class has, if that is known: shares by class, or in the order of
+        ``classes_``. Labels then have these shares in the mean. With few labels it is worth several points.
     class_weight : dict, "balanced" or None
         How much the rows of a class count in the loss, as elsewhere in scikit-learn.
     warm_start : bool
@@ -121,7 +113,7 @@ class DAHGNNClassifier(
     device : str
         "auto" is a CUDA device if there is one; else "cpu", "cuda", "cuda:1" and so on.
     verbose : int
-        1 logs the stages and an epoch every five seconds, 2 each epoch, to this module's logger.
+        1 logs the stages and an epoch every five seconds, 2 each epoch.
 
     Attributes
     ----------
@@ -131,34 +123,34 @@ class DAHGNNClassifier(
         The predicted label of each fitted row.
     label_distributions_ : array, (n, c)
         The probabilities of its classes.
+    combination_ : dict of str to float
+        How much each expert counts: "networks", "linear" and "kernel" (models of the features alone),
+        "poisson" (Poisson learning) and "uniform" (Laplace learning, which is the neighbours alone).
     embedding_ : array, (n, c)
-        The last output, before the softmax: the mean of the networks.
+        The last output of the networks, before the softmax: their mean.
     density_ : array, (n,)
         How similar a row is to its neighbours in the first attention layer: (3), the mean of heads and
         networks, at most k.
     history_ : list of dict
-        Losses and accuracies of each epoch of each network, whose number is "network".
-    best_epochs_ : list of int
-        The epoch of each network whose weights are kept.
-    n_iter_ : int
-        Epochs of the network that was trained longest.
-    stopped_ : {"patience", "max_epochs", "diverged", "interrupted"}
-        Why the training ended; of the networks, the last of these that occurs.
+        Losses and accuracies of each network after each stage.
+    best_epoch_, n_iter_ : int
+        Epochs of the stage whose weights are kept, and of the last one.
+    stopped_ : {"held_out", "max_epochs", "interrupted"}
+        Why the training ended.
     labelled_indices_ : array of int
         Rows with a label.
     held_out_indices_ : array of int, (h,)
-        Labelled rows that some network has held out.
+        Labelled rows that were held out by some network.
     held_out_distributions_ : array, (h, c)
-        Their probabilities by the networks that held them out: what accuracy and calibration can be judged
-        by, but for the choice of the epoch and the temperature.
-    temperature_ : float
-        By which the embedding is divided before the softmax.
+        Their probabilities by everybody who has not seen their labels: what accuracy can be judged by.
     k_ : int
         Neighbours that were used.
     networks_ : list of DAHGNN
         The trained networks, on the CPU.
     hypergraph_ : Hypergraph
         Of the fitted rows.
+    ensemble_ : Ensemble
+        All that new rows need, as one value.
     n_features_in_, feature_names_in_
         As in all estimators.
 
@@ -169,7 +161,7 @@ class DAHGNNClassifier(
     >>> partly = y.copy()
     >>> partly[np.arange(len(y)) % 5 != 0] = -1  # four of five are unknown
     >>> classifier = DAHGNNClassifier(random_state=0).fit(X, partly)
-    >>> bool(classifier.score(X, y) > 0.85)
+    >>> bool(classifier.score(X, y) > 0.9)
     True
     """
 
@@ -177,26 +169,13 @@ class DAHGNNClassifier(
         self,
         k: int = 10,
         *,
-        hidden: int = _MODEL.hidden,
-        heads: int = _MODEL.heads,
-        units: int = _MODEL.units,
-        delta: float = _MODEL.delta,
-        density: bool = _MODEL.density,
-        neighbourhood: str = _MODEL.neighbourhood,
-        final_activation: bool = _MODEL.final_activation,
-        activation: bool = _MODEL.activation,
-        dropout: float = _MODEL.dropout,
-        shortcut: bool = _MODEL.shortcut,
-        learning_rate: float = _TRAINING.learning_rate,
-        decay: float = _TRAINING.decay,
-        decay_every: int = _TRAINING.decay_every,
-        weight_decay: float = _TRAINING.weight_decay,
-        max_epochs: int = _TRAINING.max_epochs,
-        patience: int = _TRAINING.patience,
+        metric: str = "local-scale",
+        model: ModelConfig | None = None,
+        training: TrainingConfig | None = None,
         networks: int | str = "auto",
-        validation: float | ArrayLike | None = 0.2,
+        validation: float | ArrayLike = 0.2,
         scale: str = _PRESET.scale,
-        calibrate: bool = True,
+        class_prior: Mapping[Any, float] | ArrayLike | None = None,
         class_weight: dict[Any, float] | str | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -205,26 +184,13 @@ class DAHGNNClassifier(
         verbose: int = 0,
     ) -> None:
         self.k = k
-        self.hidden = hidden
-        self.heads = heads
-        self.units = units
-        self.delta = delta
-        self.density = density
-        self.neighbourhood = neighbourhood
-        self.final_activation = final_activation
-        self.activation = activation
-        self.dropout = dropout
-        self.shortcut = shortcut
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.decay_every = decay_every
-        self.weight_decay = weight_decay
-        self.max_epochs = max_epochs
-        self.patience = patience
+        self.metric = metric
+        self.model = model
+        self.training = training
         self.networks = networks
         self.validation = validation
         self.scale = scale
-        self.calibrate = calibrate
+        self.class_prior = class_prior
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.random_state = random_state
@@ -244,8 +210,7 @@ class DAHGNNClassifier(
     ) -> Self:
         """Learn from some labels.
 
-        Ctrl-C ends the training; the exception then comes from a classifier that is fitted, with the best
-        weights so far of the networks that there are.
+        Ctrl-C ends the training of the networks with a warning; the classifier is then fitted all the same.
 
         Parameters
         ----------
@@ -258,122 +223,96 @@ class DAHGNNClassifier(
         neighbors : Neighbors or array of int, (n, k), optional
             Nearest rows that are known already.
         hypergraph : Hypergraph, optional
-            Of n nodes, in place of one of nearest neighbours. Then ``k`` is for new rows alone.
+            Of n nodes, in place of one of nearest neighbours. Then ``k`` is for new rows alone, and as the
+            hypergraph has no distances, labels do not spread over it by themselves.
         callback : callable, optional
             Called with the number of the network and an `Epoch` after each epoch.
         """
-        model, training = self.check_parameters()
+        model, training = self._check_parameters()
         generator = check_random_state(self.random_state)
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._keeping_columns())
             rows = self._rows(X, reset=True)
             classes, encoded = encode_labels(y, len(rows))
-            counted = self._weights(sample_weight, classes, encoded)
-            count = self.count_networks(len(rows))
+            weights = self._weights(sample_weight, classes, encoded)
+            count = self._count_networks(len(rows))
             splits = self._splits(encoded, classes, count, generator)
+            shares = self._class_shares(classes)
             scaling = choose_scaling(rows, self.scale)
             features = scaling.apply(rows)
-            device = self._device()
             stack.enter_context(threads_for(len(rows), self._wanted_threads()))
-            self._log("Find the neighbours of %d rows", len(rows))
-            graph, radius, k = self._hypergraph(features, neighbors, hypergraph, device)
-            networks = self._make_networks(features.shape[1], classes, model, count, generator)
-            train = partial(
-                fit,
+            tell = stack.enter_context(telling(logger, self.verbose))
+            tell("Find the neighbours of %d rows", len(rows))
+            fitter = Fitter(
+                scaling=scaling,
                 features=features,
-                hypergraph=graph,
                 labels=encoded,
-                config=training,
-                weights=counted,
-                device=device,
+                weights=weights,
+                surroundings=self._surroundings(features, neighbors, hypergraph),
+                training=training,
+                class_shares=shares,
+                device=self._device(),
+                merge_equal=neighbors is None and hypergraph is None,
             )
-            results = self._train(train, networks, splits, generator, callback)
-            self.classes_, self.k_ = classes, k
-            networks = [network.cpu() for network in networks[: len(results)]]  # fewer after Ctrl-C
-            self.keep(networks, features, graph.to("cpu"), radius, scaling)
+            networks = self._make_networks(features.shape[1], classes, model, count, generator)
+            seeds = generator.randint(2**31, size=count).tolist()
+            fit = fitter.run(networks, splits, seeds, tell.listen(callback))
+        self.classes_ = classes
         self.labelled_indices_ = torch.nonzero(encoded >= 0).flatten().numpy()
-        self._describe(results)
-        self._conclude(results, splits, encoded, by_features=neighbors is None and hypergraph is None)
-        if self.stopped_ == "interrupted":
-            raise KeyboardInterrupt
+        self._describe(fit)
+        self._keep(fit.ensemble)
+        tell("%s", self._say_combination())
+        if fit.interrupted:
+            warnings.warn("Training interrupted by user.", ConvergenceWarning, stacklevel=2)
         return self
 
-    def _train(
-        self,
-        train: Callable[..., FitResult],
-        networks: list[DAHGNN],
-        splits: list[Split],
-        generator: np.random.RandomState,
-        callback: Callable[[int, Epoch], None] | None,
-    ) -> list[FitResult]:
-        """Train networks one after the other; after Ctrl-C there are fewer results.
+    def _describe(self, fit: Fit) -> None:
+        """Keep how the training went, and what is said of held-out rows."""
+        self.history_ = [asdict(stage) for stage in fit.history]
+        self.best_epoch_, self.n_iter_ = fit.epochs, fit.history[-1].epoch
+        self.stopped_ = "interrupted" if fit.interrupted else "max_epochs"
+        if not fit.interrupted and fit.epochs < self.n_iter_:
+            self.stopped_ = "held_out"
+        self.held_out_indices_, self.held_out_distributions_ = fit.held_out, fit.held_out_distributions
 
-        So on a GPU, too: side by side they need kernels of their own, whose compilation takes longer than
-        they do.
-        """
-        results: list[FitResult] = []
-        for number, (network, split) in enumerate(zip(networks, splits, strict=True)):
-            seed, listen = int(generator.randint(2**31)), self._listen(number, callback)
-            try:
-                result = train(network, split=split, seed=seed, callback=listen)
-            except KeyboardInterrupt:  # before there was anything of this one
-                if not results:
-                    raise
-                result = replace(results[-1], stopped="interrupted")
-            if result.stopped == "interrupted":
-                # One that has hardly begun would spoil those that are done.
-                return [*results[:-1], replace(results[-1], stopped="interrupted")] if results else [result]
-            results.append(result)
-            self._log("Network %d ended by %s, best epoch %d", number + 1, result.stopped, result.best_epoch)
-        return results
+    def _keep(self, ensemble: Ensemble) -> None:
+        """Keep what new rows need, and what follows for the fitted ones."""
+        self.ensemble_ = ensemble
+        self.k_, self.hypergraph_, self.networks_ = ensemble.k, ensemble.hypergraph, list(ensemble.networks)
+        self.label_distributions_, self.embedding_, self.density_ = ensemble.fitted
+        self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
+        stack = ensemble.combined.stack
+        self.combination_ = {
+            name: stack.share(name) for name in dict.fromkeys(each.expert for each in stack.candidates)
+        }
 
-    def _describe(self, results: list[FitResult]) -> None:
-        """Keep how the training went."""
-        self.history_ = [
-            {"network": number, **asdict(epoch)}
-            for number, result in enumerate(results)
-            for epoch in result.history
-        ]
-        self.best_epochs_ = [result.best_epoch for result in results]
-        self.n_iter_ = max(len(result.history) for result in results) - 1
-        self.stopped_ = max((result.stopped for result in results), key=REASONS.index)
-
-    def _conclude(
-        self, results: list[FitResult], splits: list[Split], encoded: Tensor, *, by_features: bool
-    ) -> None:
-        """Keep what follows for the fitted rows; equal ones differ only by a hypergraph of the user's own."""
-        groups = self._groups if by_features else np.arange(len(encoded))
-        self.embedding_ = _means(average(results).embedding.double().numpy(), groups)
-        densities = [induction.density().double().numpy() for induction in self._inductions]
-        self.density_ = _means(np.mean(densities, 0)[:, None], groups)[:, 0]
-        self.held_out_indices_, logits = _held_out(results, splits, len(self.classes_))
-        self.temperature_ = self._temperature(logits, encoded[self.held_out_indices_])
-        self.held_out_distributions_ = softmax(logits / self.temperature_, axis=1)
-        self.label_distributions_ = softmax(self.embedding_ / self.temperature_, axis=1)
-        self.transduction_ = self.classes_[self.embedding_.argmax(1)]
+    def _say_combination(self) -> str:
+        ranked = sorted(self.combination_.items(), key=lambda pair: -pair[1])
+        return "Labels come from " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in ranked)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the label of each row; of a fitted row it is that of ``transduction_``.
 
         Fitted rows with equal features, which a hypergraph of one's own may tell apart, have one label here.
         """
-        embedding = self._embed(X)
-        chosen: Array = self.classes_[embedding.argmax(1)]
+        distributions = self.evaluate(X).distributions
+        chosen: Array = self.classes_[distributions.argmax(1)]
         return chosen
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probabilities of the classes, (m, c)."""
-        embedding = self._embed(X)
-        return np.asarray(softmax(embedding / self.temperature_, axis=1))
+        return self.evaluate(X).distributions
 
     def transform(self, X: ArrayLike) -> Array:
         """Return the embedding, (m, c): the last output, the mean of the networks."""
-        return self._embed(X)
+        return self.evaluate(X).embedding
 
-    def predict_proba_and_density(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Return the probabilities of the classes, (m, c), and the density of each row, (m,)."""
-        embedding, density = self._evaluate(X)
-        return np.asarray(softmax(embedding / self.temperature_, axis=1)), density
+    def evaluate(self, X: ArrayLike) -> Evaluation:
+        """Return probabilities, embedding and density of rows at once."""
+        check_is_fitted(self, "ensemble_")
+        rows = self._rows(X, reset=False)
+        with threads_for(len(rows), self._wanted_threads()):
+            return self.ensemble_.evaluate(rows)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy; rows without a label are left out, so that a search can hold out any rows."""
@@ -384,51 +323,36 @@ class DAHGNNClassifier(
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(labels, self.predict(X)[known], sample_weight=weight))
 
-    def traces(self) -> list[tuple[Trace, Trace]]:
-        """Return what passed among the fitted rows in the two attention layers of each network."""
-        check_is_fitted(self, "networks_")
-        return [(induction.first, induction.second) for induction in self._inductions]
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        for name in ("_inductions", "_groups"):  # made anew from the rest
-            state.pop(name, None)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "networks_" in state:
-            self._induce()
-
     @property
     def _n_features_out(self) -> int:
         return len(self.classes_)
 
-    def check_parameters(self) -> tuple[ModelConfig, TrainingConfig]:
-        """Check what can be checked without data, and return the settings of network and training."""
-        check_flag("calibrate", self.calibrate, "DAHGNNClassifier")
-        check_flag("warm_start", self.warm_start, "DAHGNNClassifier")
+    def _check_parameters(self) -> tuple[ModelConfig, TrainingConfig]:
+        """Check what can be checked without data, and return the settings of networks and training."""
+        owner = type(self).__name__
+        check_flag("warm_start", self.warm_start, owner)
         if not isinstance(self.verbose, bool):
-            check_count("verbose", self.verbose, "DAHGNNClassifier", low=0)
-        check_count("k", self.k, "DAHGNNClassifier")
-        self.count_networks(1)
+            check_count("verbose", self.verbose, owner, low=0)
+        check_count("k", self.k, owner)
+        check_choice("metric", self.metric, tuple(METRICS), owner)
+        check_choice("scale", self.scale, SCALES, owner)
+        self._count_networks(1)
         if self.n_jobs is not None:
-            check_count("n_jobs", self.n_jobs, "DAHGNNClassifier", low=-(2**31))
+            check_count("n_jobs", self.n_jobs, owner, low=-(2**31))
             if self.n_jobs == 0:
-                raise bad_value("n_jobs", "DAHGNNClassifier", "a number of threads, or -1 for all cores", 0)
-        own = self.get_params(deep=False)
-        model, training = (
-            {field.name: own[field.name] for field in fields(config) if field.name in own}
-            for config in (ModelConfig, TrainingConfig)
-        )
-        return ModelConfig(**model), TrainingConfig(**training)
+                raise bad_value("n_jobs", owner, "a number of threads, or -1 for all cores", 0)
+        for name, kind in (("model", ModelConfig), ("training", TrainingConfig)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise bad_type(name, owner, f"a {kind.__name__} or None", type(value).__name__)
+        return self.model or _PRESET.model, self.training or _PRESET.training
 
-    def count_networks(self, n: int) -> int:
+    def _count_networks(self, n: int) -> int:
         """Return how many networks a fit of n rows has."""
         if isinstance(self.networks, str):
             if self.networks != "auto":
@@ -464,8 +388,6 @@ class DAHGNNClassifier(
     ) -> list[Split]:
         """Hold out some labelled rows for each network."""
         owner, known = "DAHGNNClassifier", np.flatnonzero(encoded.numpy() >= 0)
-        if self.validation is None:
-            return [Split(train=known, validation=[], test=[])] * count
         if np.ndim(self.validation) > 0:
             held = Split(train=[], validation=self.validation, test=[]).validation.numpy()
             if not np.isin(held, known).all():
@@ -505,30 +427,37 @@ class DAHGNNClassifier(
             weights[known] *= of_class[numbers]
         return weights
 
+    def _class_shares(self, classes: Array) -> Array | None:
+        """Return the known share of each class, or None."""
+        if self.class_prior is None:
+            return None
+        owner = "DAHGNNClassifier"
+        given: Any = self.class_prior
+        if isinstance(given, Mapping):
+            unknown = [name for name in given if name not in classes.tolist()]
+            if unknown or len(given) != len(classes):
+                names = ", ".join(map(str, classes))
+                raise bad_value("class_prior", owner, f"a share for each class, {names}", f"{dict(given)}")
+            given = [given[name] for name in classes.tolist()]
+        shares = np.asarray(given, dtype=np.float64)
+        if shares.shape != classes.shape or not (np.isfinite(shares) & (shares > 0)).all():
+            expected = f"{len(classes)} positive shares, one for each class"
+            raise bad_value("class_prior", owner, expected, f"{shares}")
+        return np.asarray(shares / shares.sum())
+
     def _device(self) -> torch.device:
         if self.device == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return check_device(self.device, "DAHGNNClassifier")
 
-    def _hypergraph(
-        self,
-        features: Tensor,
-        neighbors: Neighbors | ArrayLike | None,
-        hypergraph: Hypergraph | None,
-        device: torch.device,
-    ) -> tuple[Hypergraph, Tensor | None, int]:
-        """Return the hypergraph, how far its members reach, and the neighbours that a new row gets."""
+    def _surroundings(
+        self, features: Tensor, neighbors: Neighbors | ArrayLike | None, hypergraph: Hypergraph | None
+    ) -> Surroundings:
         k = min(int(self.k), max(1, len(features) // 4))
-        if hypergraph is not None:
-            _check_hypergraph(hypergraph, neighbors, len(features))
-            return hypergraph, None, k
-        if neighbors is None:
-            found = knn(features.to(device), k)
-            found = Neighbors(found.indices.cpu(), found.distances.cpu())
-        else:
-            found = _as_neighbors(neighbors, features)
-        graph = Hypergraph.from_neighbors(found)
-        return graph, found.distances.amax(1), int(graph.hyperedge_degrees.max()) - 1
+        if hypergraph is None:
+            return find_surroundings(features, k, self.metric, neighbors, self._device())
+        check_hypergraph(hypergraph, neighbors, len(features))
+        return Surroundings(hypergraph=hypergraph, graph=None, k=k, radius=None, scales=None)
 
     def _make_networks(
         self,
@@ -550,28 +479,6 @@ class DAHGNNClassifier(
             for seed in seeds
         ]
 
-    def keep(
-        self,
-        networks: list[DAHGNN],
-        features: Tensor,
-        hypergraph: Hypergraph,
-        radius: Tensor | None,
-        scaling: Scaling,
-    ) -> None:
-        """Keep what new rows need; for `fit` and whoever reads a classifier from a file."""
-        self.networks_, self.hypergraph_ = [network.eval() for network in networks], hypergraph
-        self._features, self._scaling, self._radius = features, scaling, radius
-        self._induce()
-
-    def _induce(self) -> None:
-        self._groups = _equal_rows(self._features)
-        self._inductions = [
-            Induction(network, self._features, self.hypergraph_, self._radius) for network in self.networks_
-        ]
-
-    def _embed(self, X: ArrayLike) -> Array:
-        return self._evaluate(X)[0]
-
     @contextlib.contextmanager
     def _keeping_columns(self) -> Iterator[None]:
         """Restore what is known of the columns if the block fails, which leaves the last fit whole."""
@@ -589,105 +496,3 @@ class DAHGNNClassifier(
         if self.n_jobs is None or self.n_jobs > 0:
             return self.n_jobs
         return max(1, (os.cpu_count() or 1) + 1 + self.n_jobs)
-
-    def _evaluate(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Return logits and density of rows; fitted ones, found by their features, have those of the fit."""
-        check_is_fitted(self, "networks_")
-        features = self._scaling.apply(self._rows(X, reset=False))
-        logits, density = np.empty((len(features), len(self.classes_))), np.empty(len(features))
-        fitted = _means(np.column_stack([self.embedding_, self.density_]), self._groups)
-        with threads_for(len(features), self._wanted_threads()):
-            for start in range(0, len(features), _BATCH):
-                some = features[start : start + _BATCH]
-                found = nearest(some, self._features, min(self.k_, len(self._features)))
-                several = [induction.evaluate(some, found) for induction in self._inductions]
-                new, dense = (
-                    torch.stack(each).double().mean(0).numpy() for each in zip(*several, strict=True)
-                )
-                equal = (found.distances[:, 0] <= _ROUNDING * some.norm(dim=1)).numpy()
-                rows = found.indices[:, 0].numpy()[equal]
-                new[equal], dense[equal] = fitted[rows, :-1], fitted[rows, -1]
-                logits[start : start + _BATCH], density[start : start + _BATCH] = new, dense
-        return logits, density
-
-    def _temperature(self, logits: Array, encoded: Tensor) -> float:
-        if not self.calibrate or len(logits) < _FEWEST_FOR_TEMPERATURE:
-            return 1.0
-        return best_temperature(torch.from_numpy(logits), encoded)
-
-    def _listen(self, number: int, callback: Callable[[int, Epoch], None] | None) -> Callable[[Epoch], None]:
-        last = -math.inf
-
-        def hear(epoch: Epoch) -> None:
-            nonlocal last
-            now = time.monotonic()
-            if self.verbose > 1 or (self.verbose and now - last >= _SECONDS_A_LINE):
-                last = now
-                self._log(
-                    "Network %d, epoch %d: loss %.4f, held out %.4f, accuracy %.2f %%",
-                    number + 1,
-                    epoch.epoch,
-                    epoch.train_loss,
-                    epoch.validation_loss,
-                    100 * epoch.validation_accuracy,
-                )
-            if callback is not None:
-                callback(number, epoch)
-
-        return hear
-
-    def _log(self, message: str, *values: object) -> None:
-        if self.verbose:
-            logger.warning(message, *values)
-
-
-def _check_hypergraph(hypergraph: Hypergraph, neighbors: object, n: int) -> None:
-    if neighbors is not None:
-        raise ValueError("Give 'neighbors' or 'hypergraph', not both.")
-    if not isinstance(hypergraph, Hypergraph):
-        raise bad_type("hypergraph", "fit", "a Hypergraph", type(hypergraph).__name__)
-    if hypergraph.n_nodes != n:
-        raise bad_value("hypergraph", "fit", f"of {n} nodes", f"{hypergraph.n_nodes}")
-
-
-def _as_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Neighbors:
-    """Return known neighbours and how far they are, which decides what hyperedges a new row joins."""
-    given = neighbors.indices if isinstance(neighbors, Neighbors) else neighbors
-    indices = as_tensor(given, "neighbors", "fit").cpu()
-    if indices.dim() != 2 or len(indices) != len(features) or indices.shape[1] == 0:
-        raise bad_value("neighbors", "fit", f"of {len(features)} rows", f"shape {tuple(indices.shape)}")
-    check_in_range(indices, "neighbors", "fit", below=len(features), what="n_nodes")
-    indices = indices.to(torch.int64)
-    exact = features.double()
-    distances = [(exact - exact[column]).norm(dim=1) for column in indices.T]
-    return Neighbors(indices, torch.stack(distances, 1).to(features.dtype))
-
-
-def _held_out(results: list[FitResult], splits: list[Split], n_classes: int) -> tuple[Array, Array]:
-    """Return the rows that some network held out, and their logits, the mean of those networks."""
-    rows = np.concatenate([split.validation.numpy() for split in splits[: len(results)]])
-    logits = [
-        result.embedding[split.validation].double().numpy()
-        for result, split in zip(results, splits[: len(results)], strict=True)
-    ]
-    held, places = np.unique(rows, return_inverse=True)
-    sums = np.zeros((len(held), n_classes))
-    np.add.at(sums, places, np.concatenate(logits))
-    return held, sums / np.bincount(places)[:, None]
-
-
-def _equal_rows(features: Tensor) -> Array:
-    """Return a number for each row, the same for equal rows."""
-    places: dict[bytes, int] = {}
-    return np.array([places.setdefault(row.tobytes(), len(places)) for row in features.numpy()])
-
-
-def _means(values: Array, groups: Array) -> Array:
-    """Give the rows of a group the mean of what they have: nothing but their number tells them apart."""
-    counts = np.bincount(groups)
-    if len(counts) == len(groups):
-        return values
-    first = values[np.unique(groups, return_index=True)[1]]
-    sums = np.zeros_like(first)
-    np.add.at(sums, groups, values - first[groups])  # so that equal values stay what they are
-    return np.asarray((first + sums / counts[:, None])[groups])

@@ -29,6 +29,13 @@ _MOST_STEPS = 2000
 POISSON_DAMPING = 0.01
 
 
+def similarities_of(neighbors: Neighbors) -> Array:
+    """Return exp(−4 d² / d_k²), how similar each row is to its neighbours, (n, k); d_k is the greatest."""
+    distances = neighbors.distances.double().cpu().numpy()
+    farthest = distances.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(-4 * (distances / np.where(farthest > 0, farthest, 1)) ** 2))
+
+
 @dataclass(frozen=True, eq=False)
 class SimilarityGraph:
     """How similar nodes are: a symmetric matrix of non-negative numbers.
@@ -52,12 +59,11 @@ class SimilarityGraph:
         """
         from scipy.sparse import csr_array
 
-        distances = neighbors.distances.double().cpu().numpy()
-        n, k = distances.shape
-        farthest = np.where(distances[:, -1:] > 0, distances[:, -1:], 1)
-        weights = np.exp(-4 * (distances / farthest) ** 2).ravel()
+        weights = similarities_of(neighbors)
+        n, k = weights.shape
         owners = np.repeat(np.arange(n), k)
-        directed = csr_array((weights, (owners, neighbors.indices.cpu().numpy().ravel())), shape=(n, n))
+        there = neighbors.indices.cpu().numpy().ravel()
+        directed = csr_array((weights.ravel(), (owners, there)), shape=(n, n))
         return cls.from_matrix((directed + directed.T) / 2)
 
     @classmethod
@@ -112,7 +118,11 @@ class SimilarityGraph:
         return _as_probabilities(fixed + solution)
 
     def spread_poisson(
-        self, labelled: NDArray[np.int64], targets: Array, damping: float = POISSON_DAMPING
+        self,
+        labelled: NDArray[np.int64],
+        targets: Array,
+        damping: float = POISSON_DAMPING,
+        weights: Array | None = None,
     ) -> Array:
         """Let labels be sources that flow over the graph (Poisson learning, Calder et al., 2020).
 
@@ -125,6 +135,8 @@ class SimilarityGraph:
             As for `smooth`; the targets are rows of probabilities.
         damping : float
             ε. Zero is Poisson learning as it was published, up to a constant in each component.
+        weights : array, (l,), optional
+            How much each labelled node counts; one by default.
 
         Returns
         -------
@@ -133,7 +145,9 @@ class SimilarityGraph:
         """
         root = np.sqrt(self.degrees)[:, None]
         right = np.zeros((len(self), targets.shape[1]))
-        np.add.at(right, labelled, targets - targets.mean(axis=0))
+        counts = np.ones(len(labelled)) if weights is None else weights
+        mean = counts @ targets / counts.sum()
+        np.add.at(right, labelled, counts[:, None] * (targets - mean))
 
         def multiply(vectors: Array) -> Array:
             product: Array = (1 + damping) * vectors - (self.similarities @ (vectors / root)) / root

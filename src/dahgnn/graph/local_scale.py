@@ -8,7 +8,7 @@ if i and j are close by the standards of both. It takes the hubs away (Schnitzer
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -107,8 +107,8 @@ def choose_by_scale(found: Neighbors, own: Tensor, theirs: Tensor, k: int) -> Ne
     return kept.first(k)
 
 
-# How the neighbours that make a hyperedge are chosen, by name.
-CHOICES: dict[str, Callable[[NeighborSearch], NeighborSearch]] = {
+# By what neighbours are chosen: name, and what makes the search from one by plain distance.
+METRICS: Mapping[str, Callable[[NeighborSearch], NeighborSearch]] = {
     "local-scale": LocalScale,
-    "distance": lambda search: search,
+    "euclidean": lambda search: search,
 }

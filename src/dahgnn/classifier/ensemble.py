@@ -1,0 +1,218 @@
+"""A fitted ensemble as a plain value: what it knows of the fitted rows, and what it says of new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import softmax
+from torch import Tensor
+
+from dahgnn.classifier.experts import Model
+from dahgnn.classifier.opinions import potential_shares, smooth_new, usual_potential
+from dahgnn.classifier.stacking import Candidate, Stack
+from dahgnn.graph.diffusion import similarities_of
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.graph.local_scale import LocalScale
+from dahgnn.graph.neighbours import Neighbors, NeighborSearch, build_search
+from dahgnn.graph.scaling import Scaling
+from dahgnn.nn.induction import Induction
+from dahgnn.nn.model import DAHGNN
+
+Array = NDArray[Any]
+
+# Rows of a prediction at a time.
+_BATCH = 4096
+# A row is a fitted one if it is this near, by its length: float32 and float64 of the same numbers are.
+_ROUNDING = 1e-6
+
+
+class Evaluation(NamedTuple):
+    """What an ensemble says of rows.
+
+    Attributes
+    ----------
+    distributions : array, (n, c)
+        The probabilities of the classes.
+    embedding : array, (n, c)
+        The last output of the networks, before the softmax: their mean.
+    density : array, (n,)
+        How similar a row is to its neighbours in the first attention layer, (3): the mean of heads and
+        networks.
+    """
+
+    distributions: Array
+    embedding: Array
+    density: Array
+
+    def averaged(self, groups: Array) -> Evaluation:
+        """Give the rows of a group the mean of what they have."""
+        columns = [each.reshape(len(each), -1) for each in self]
+        means = _means(np.concatenate(columns, 1), groups)
+        places = np.cumsum([each.shape[1] for each in columns])[:-1]
+        distributions, embedding, density = np.split(means, places, axis=1)
+        return Evaluation(distributions, embedding, density[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """How the candidates are combined, and what new rows need of the fitted ones for it.
+
+    Attributes
+    ----------
+    stack : Stack
+        Which candidates count, and how much.
+    models : mapping of str to Model
+        The experts that it needs, by name.
+    fitted : mapping of Candidate to array, (n, c)
+        The fitted rows' values of the smooth candidates that it needs.
+    potentials : array, (n, c), or None
+        Poisson learning's, if it is needed.
+    factors : array, (c,), or None
+        What known class shares multiply the classes with.
+    """
+
+    stack: Stack
+    models: Mapping[str, Model]
+    fitted: Mapping[Candidate, Array]
+    potentials: Array | None = None
+    factors: Array | None = None
+
+    def finish(self, opinions: list[Array]) -> Array:
+        """Return the distributions (n, c) that follow from the candidates' opinions."""
+        mixed = self.stack.combine(opinions)
+        if self.factors is not None:
+            mixed = mixed * self.factors
+        return np.asarray(mixed / mixed.sum(1, keepdims=True))
+
+    def for_new(self, features: Array, networks: Array, neighbors: Neighbors) -> Array:
+        """Return the distributions of new rows.
+
+        Parameters
+        ----------
+        features : array, (q, d)
+            Scaled, without the column of ones.
+        networks : array, (q, c)
+            What the networks say.
+        neighbors : Neighbors, (q, k)
+            Their nearest fitted rows.
+        """
+        indices, similarities = neighbors.indices.numpy(), similarities_of(neighbors)
+        priors = {name: model.predict(features) for name, model in self.models.items()}
+        priors |= {"networks": networks, "uniform": np.full_like(networks, 1 / networks.shape[1])}
+        if self.potentials is not None:
+            own = smooth_new(similarities, self.potentials[indices], np.zeros_like(networks), 0.0)
+            priors["poisson"] = potential_shares(own, usual_potential(self.potentials))
+        opinions = [
+            priors[candidate.expert]
+            if candidate.strength == np.inf
+            else smooth_new(
+                similarities,
+                self.fitted[candidate][indices],
+                priors[candidate.expert],
+                candidate.strength,
+            )
+            for candidate in self.stack.candidates
+        ]
+        return self.finish(opinions)
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Networks and experts that were fitted to some rows.
+
+    Attributes
+    ----------
+    scaling : Scaling
+        Of the columns.
+    features : Tensor, (n, d + 1)
+        The fitted rows, scaled, with a column of ones.
+    hypergraph : Hypergraph
+        Of the fitted rows.
+    k : int
+        Neighbours of a new row.
+    radius : Tensor, (n,), or None
+        How far the members of each fitted row's hyperedge reach; new rows within it join.
+    scales : Tensor, (n,), or None
+        μ of the fitted rows, if neighbours are chosen by local scale.
+    networks : tuple of DAHGNN
+        On the CPU.
+    combined : Combined
+        How networks and experts are combined.
+    fitted : Evaluation
+        Of the fitted rows.
+    """
+
+    scaling: Scaling
+    features: Tensor
+    hypergraph: Hypergraph
+    k: int
+    radius: Tensor | None
+    scales: Tensor | None
+    networks: tuple[DAHGNN, ...]
+    combined: Combined
+    fitted: Evaluation
+
+    @cached_property
+    def inductions(self) -> list[Induction]:
+        """What the networks computed for the fitted rows, and how new ones join."""
+        return [Induction(network, self.features, self.hypergraph, self.radius) for network in self.networks]
+
+    @cached_property
+    def search(self) -> NeighborSearch:
+        """The search for the neighbours of new rows."""
+        plain = build_search(self.features)
+        return plain if self.scales is None else LocalScale(plain, self.scales)
+
+    @cached_property
+    def _known(self) -> Evaluation:
+        """What fitted rows have; equal rows, which only a hypergraph of one's own tells apart, the mean."""
+        return self.fitted.averaged(equal_rows(self.features))
+
+    def evaluate(self, rows: Array) -> Evaluation:
+        """Say of each row (q, d) what follows from the fitted ones; a fitted row has what the fit gave it."""
+        features = self.scaling.apply(rows)
+        parts = [self._evaluate(features[start : start + _BATCH]) for start in range(0, len(rows), _BATCH)]
+        return Evaluation(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+    def _evaluate(self, features: Tensor) -> Evaluation:
+        found = self.search.query(features, min(self.k, len(self.features)))
+        several = [induction.evaluate(features, found) for induction in self.inductions]
+        logits = np.stack([each.double().numpy() for each, _ in several])
+        density = np.mean([each.double().numpy() for _, each in several], 0)
+        networks = softmax(logits, axis=2).mean(0)
+        distributions = self.combined.for_new(features[:, :-1].numpy(), networks, found)
+        new = Evaluation(distributions, logits.mean(0), density)
+        nearest = found.indices[:, 0]
+        far = (features - self.features[nearest]).norm(dim=1) > _ROUNDING * features.norm(dim=1)
+        equal, rows = (~far).numpy(), nearest[~far].numpy()
+        for here, known in zip(new, self._known, strict=True):
+            here[equal] = known[rows]
+        return new
+
+
+def equal_rows(features: Tensor) -> Array:
+    """Return a number for each row, the same for equal rows."""
+    places: dict[bytes, int] = {}
+    return np.array([places.setdefault(row.tobytes(), len(places)) for row in features.numpy()])
+
+
+def _means(values: Array, groups: Array) -> Array:
+    """Give the rows of a group the mean of what they have: nothing but their number tells them apart."""
+    counts = np.bincount(groups)
+    if len(counts) == len(groups):
+        return values
+    first = values[np.unique(groups, return_index=True)[1]]
+    sums = np.zeros_like(first)
+    np.add.at(sums, groups, values - first[groups])  # so that equal values stay what they are
+    return np.asarray((first + sums / counts[:, None])[groups])
+
+
+def network_shares(logits: list[Tensor]) -> Array:
+    """Return the mean distribution of networks, (n, c), for their logits (n, c)."""
+    return torch.stack([each.double().softmax(1) for each in logits]).mean(0).numpy()

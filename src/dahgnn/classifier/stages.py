@@ -1,0 +1,161 @@
+"""Train the networks of an ensemble side by side, in stages, until held-out labels tell that it is enough.
+
+After each stage every network is judged by the labels that it has not seen, all together. The stage with the
+least loss stays. One choice by all labels, among a few stages, is hardly better on these labels than on
+others, so that what is said of them stays true. The best epoch of each network, chosen by its own few labels,
+would not be.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dahgnn.nn.model import DAHGNN
+from dahgnn.training.fit import FitResult
+from dahgnn.training.splits import Split
+
+Array = NDArray[Any]
+
+# The first stage has so many epochs; each further one ends at twice as many as the last.
+_FIRST = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What is known of one network at the end of a stage.
+
+    Attributes
+    ----------
+    network, epoch : int
+        Its number, and how many epochs it was trained.
+    train_loss : float
+        Mean cross-entropy of the labels that it trains with.
+    validation_loss, validation_accuracy : float
+        The same, and the share of correct ones, of the labels that it has not seen; NaN if there are none.
+    """
+
+    network: int
+    epoch: int
+    train_loss: float
+    validation_loss: float
+    validation_accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Networks at the end of their best stage.
+
+    Attributes
+    ----------
+    logits : list of Tensor, (n, c)
+        Of each network for all rows.
+    history : list of Stage
+        Of every stage and network.
+    epochs : int
+        Of the best stage.
+    interrupted : bool
+        Whether Ctrl-C ended the training.
+    """
+
+    logits: list[Tensor]
+    history: list[Stage]
+    epochs: int
+    interrupted: bool
+
+
+def stage_ends(max_epochs: int) -> list[int]:
+    """Return the epochs after which the networks are judged.
+
+    Examples
+    --------
+    >>> stage_ends(100)
+    [8, 16, 32, 64, 100]
+    """
+    ends = [_FIRST]
+    while ends[-1] < max_epochs:
+        ends.append(2 * ends[-1])
+    return [*ends[:-1], max_epochs]
+
+
+def train_in_stages(
+    networks: Sequence[DAHGNN],
+    splits: Sequence[Split],
+    labels: Tensor,
+    max_epochs: int,
+    train: Callable[[int, Split, int], FitResult],
+) -> Trained:
+    """Train networks in place; they end with the weights of the best stage.
+
+    Parameters
+    ----------
+    networks : sequence of DAHGNN
+        As they were made.
+    splits : sequence of Split
+        Of each: what it trains with, and what it does not see.
+    labels : Tensor of int64, (n,)
+        Read at the rows of the splits alone.
+    max_epochs : int
+        At the end of the last stage.
+    train : callable
+        Trains a network, by its number, with the training rows of a split for so many epochs more.
+    """
+    history: list[Stage] = []
+    best: tuple[float, int, list[dict[str, Tensor]], list[Tensor]] | None = None
+    before, interrupted = 0, False
+    for end in stage_ends(max_epochs):
+        results = []
+        for number, split in enumerate(splits):
+            result = train(number, Split(train=split.train, validation=[], test=[]), end - before)
+            history.append(_describe(number, end, result, labels, split.validation))
+            results.append(result)
+            if result.stopped == "interrupted":
+                interrupted = True
+                break
+        if interrupted and best is not None:
+            break
+        loss = _pooled_loss(history[-len(results) :], splits)
+        if best is not None and not loss < best[0]:
+            break
+        states = [copy.deepcopy(network.state_dict()) for network in networks]
+        best = (loss, end, states, [result.embedding for result in results])
+        if interrupted:
+            break
+        before = end
+    assert best is not None  # noqa: S101, there is a first stage
+    for network, state in zip(networks, best[2], strict=True):
+        network.load_state_dict(state)
+    return Trained(best[3], history, best[1], interrupted)
+
+
+def _describe(number: int, end: int, result: FitResult, labels: Tensor, held: Tensor) -> Stage:
+    loss = accuracy = math.nan
+    if len(held):
+        chances = result.probabilities[held, labels[held]].double().clamp_min(1e-12)
+        loss = float(-chances.log().mean())
+        accuracy = float((result.predictions[held] == labels[held]).double().mean())
+    return Stage(
+        network=number,
+        epoch=end,
+        train_loss=result.history[-1].train_loss,
+        validation_loss=loss,
+        validation_accuracy=accuracy,
+    )
+
+
+def _pooled_loss(stages: Sequence[Stage], splits: Sequence[Split]) -> float:
+    """Return the mean loss of all held-out labels; without any, minus the epochs: the last stage is best."""
+    counts = np.array([len(split.validation) for split in splits[: len(stages)]])
+    if not counts.any():
+        return -float(stages[0].epoch)
+    losses = np.array(
+        [0.0 if math.isnan(stage.validation_loss) else stage.validation_loss for stage in stages]
+    )
+    return float(counts @ losses / counts.sum())
