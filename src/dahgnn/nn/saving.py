@@ -1,4 +1,4 @@
-"""Save and load fitted networks: safetensors, whose JSON header holds format, version and settings."""
+"""Save and load fitted networks as safetensors, whose JSON header holds format, version and settings."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _rebuild(header: dict[str, Any], path: str | os.PathLike[str]) -> DAHGNN | H
     """Make the network that the header describes, without memory for its weights."""
     try:
         with torch.device("meta"):
-            return _MODELS[header["model"]](**header["settings"])
+            return _MODELS[header["model"]].from_settings(header["settings"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"The header of the model file {path} is damaged ({str(error).splitlines()[0]})."

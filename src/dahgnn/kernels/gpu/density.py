@@ -9,16 +9,13 @@ import contextlib
 
 from torch import Tensor
 
+from dahgnn.kernels.gpu.programs import AT_ONCE, divide, jit, launch
 from dahgnn.kernels.gpu.tiles import (
-    AT_ONCE,
     COPIES,
     begin,
     block_of_segments,
-    divide,
     gather_rows,
     gather_shares,
-    jit,
-    launch,
     leaky,
     leave_extremes,
     length_of,

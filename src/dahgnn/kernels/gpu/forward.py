@@ -11,16 +11,14 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from dahgnn.kernels.gpu.programs import divide, jit, launch
 from dahgnn.kernels.gpu.tiles import (
     COPIES,
     begin,
     block_of_segments,
-    divide,
     elu,
     gather_rows,
     gather_shares,
-    jit,
-    launch,
     leaky,
     leave_extremes,
     length_of,

@@ -12,17 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dahgnn.kernels.gpu.programs import divide, jit, launch, power_of_two
 from dahgnn.kernels.gpu.tiles import (
     begin,
     block_of_segments,
     column_sums,
-    divide,
     gather_rows,
-    jit,
-    launch,
     length_of,
     load_members,
-    power_of_two,
     present_members,
     store_rows,
     within,

@@ -17,7 +17,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from dahgnn.kernels.gpu.tiles import begin, jit, launch, power_of_two
+from dahgnn.kernels.gpu.programs import jit, launch, power_of_two
+from dahgnn.kernels.gpu.tiles import (
+    begin,
+)
 
 with contextlib.suppress(ImportError):
     import triton.language as tl
