@@ -27,11 +27,11 @@ class Induction:
     Parameters
     ----------
     model : DAHGNN
-        With its weights; is not changed.
+        The trained network, which is not changed.
     features : Tensor, (n, in_features)
-        Of the fitted nodes.
+        The features of the fitted nodes.
     hypergraph : Hypergraph
-        Of the same nodes.
+        The hypergraph of the same nodes.
     radius : Tensor, (n,), optional
         How far a new node may be from fitted node j to join the hyperedge that is centred there; the
         distance of its k-th neighbour, say. Without it new nodes have no hyperedge but their own.
@@ -72,7 +72,7 @@ class Induction:
         Parameters
         ----------
         features : Tensor, (b, in_features)
-            Of the new nodes.
+            The features of the new nodes.
         neighbors : Neighbors, (b, k)
             Their nearest fitted nodes, and how far each is.
         """

@@ -225,7 +225,7 @@ class DensityAwareAttention(nn.Module):
         e : Tensor, (m, in_features)
             Hyperedge embeddings E; they enter the attention only, not the sums.
         hypergraph : Hypergraph
-            Of n nodes and m hyperedges.
+            It has n nodes and m hyperedges.
 
         Returns
         -------
@@ -270,11 +270,11 @@ class DensityAwareAttention(nn.Module):
         Parameters
         ----------
         weights : AttentionWeights
-            Of r layers.
+            The weights of r layers.
         x, e : Tensor, (n, r, in_features), (m, r, in_features)
             What `forward` takes, for each layer.
         hypergraph : Hypergraph
-            Of n nodes and m hyperedges.
+            It has n nodes and m hyperedges.
 
         Returns
         -------
@@ -294,13 +294,13 @@ class DensityAwareAttention(nn.Module):
         Parameters
         ----------
         weights : AttentionWeights
-            Of r layers.
+            The weights of r layers.
         wx : Tensor, (n, r · heads, out_features)
             WX.
         e_share : Tensor, (m, r · heads)
             Products of We with the second half of α_X.
         hypergraph : Hypergraph
-            Of n nodes and m hyperedges.
+            It has n nodes and m hyperedges.
 
         Returns
         -------

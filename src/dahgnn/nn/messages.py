@@ -19,14 +19,14 @@ from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, coefficients, highest_scor
 
 
 class Step(NamedTuple):
-    """One direction of a pass: senders, receivers, and what comes of it.
+    """One direction of a pass, from its senders to its receivers.
 
     Attributes
     ----------
     values : Tensor, (senders, heads, units)
         What is summed.
     source, target : Tensor, (senders, heads), (receivers, heads)
-        Their shares of the attention scores.
+        The shares of senders and receivers in the attention scores.
     density, bias : Tensor, (senders, heads), or None
         The density of the senders, and what it adds to the scores.
     peak : Tensor, (heads,)
@@ -83,7 +83,7 @@ def pass_messages(
     vectors : Vectors
         The other attention vectors.
     hypergraph : Hypergraph
-        Of n nodes and m hyperedges.
+        It has n nodes and m hyperedges.
     config : AttentionConfig
         The switches of the layer. No kernel has a gradient through the density, so the reference computes it.
     backend : {"auto", "reference", "kernel"}, optional

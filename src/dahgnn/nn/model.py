@@ -92,11 +92,11 @@ class DAHGNN(nn.Module):
         Parameters
         ----------
         features : Tensor, (n, in_features)
-            One row a node.
+            Each row is a node's.
         hypergraph : Hypergraph
-            Of the same nodes.
+            The hypergraph of the same nodes.
         precision : {"float32", "bfloat16"}
-            Of the large product, see `PropagatedFeatures`.
+            The precision of the large product, see `PropagatedFeatures`.
 
         Returns
         -------

@@ -24,9 +24,9 @@ def save_model(model: DAHGNN | HGNN, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : DAHGNN or HGNN
-        With its weights, on any device.
+        The network, on any device.
     path : path
-        By custom ``….safetensors``; missing folders are made.
+        The name ends in ``.safetensors`` by custom. Missing folders are made.
     """
     kind = type(model).__name__
     if type(model) not in _MODELS.values():

@@ -33,11 +33,11 @@ class PropagatedFeatures:
     Parameters
     ----------
     features : Tensor, (n, d)
-        One row a node; they get no gradient.
+        Each row is a node's. The features get no gradient.
     propagate : callable
         Linear map of rows, (n, …) → (s, …).
     precision : {"float32", "bfloat16"}
-        The latter keeps a rounded copy on a CUDA device and multiplies that, with sums in float32.
+        "bfloat16" keeps a rounded copy on a CUDA device and multiplies that, with sums in float32.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class PropagatedFeatures:
 
     @cached_property
     def transposed(self) -> Tensor:
-        """The matrix once more, in the order in which the gradient needs it: (used, s)."""
+        """The matrix, (used, s), in the order in which the gradient needs it."""
         return self.matrix.T if self.matrix.is_cuda else self.matrix.T.contiguous()
 
     def __matmul__(self, weight: Tensor) -> Tensor:

@@ -137,11 +137,11 @@ def gather_sum(
     values : Tensor, (sources, …)
         What is summed.
     incidence : Incidence
-        Who sends to whom.
+        The sources of each target.
     source_scale, target_scale : Tensor, (sources,), (targets,), optional
         Factors before and after the sum, of the values' precision; they get no gradient.
     backend : {"auto", "reference", "kernel"}, optional
-        See `using`.
+        See `ops.backend.using`.
 
     Returns
     -------
@@ -174,11 +174,11 @@ def grouped_product(rows: Tensor, weights: Tensor, *, backend: str | None = None
     Parameters
     ----------
     rows : Tensor, (n, groups, inner)
-        Rows of all groups.
+        Each row has a part for each group.
     weights : Tensor, (groups, inner, outer)
-        Their matrices.
+        The matrix of each group.
     backend : {"auto", "reference", "kernel"}, optional
-        See `using`.
+        See `ops.backend.using`.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def attention_scores(source: Tensor, target: Tensor, incidence: Incidence) -> Te
     target : Tensor, (targets, heads)
         Product of the target's row with the other half.
     incidence : Incidence
-        Who sends to whom.
+        The sources of each target.
 
     Returns
     -------
@@ -246,7 +246,7 @@ def scale_between(values: Tensor, peak: Tensor, tolerance: float, among: Tensor 
     tolerance : float
         A range of at most this share of the greatest value, or of one, counts as none, and gives zeros.
     among : Tensor, (t, heads), optional
-        Whose range it is instead of the values' own; values outside become its ends.
+        Values whose range is taken instead of the values' own; what lies outside becomes its ends.
 
     Returns
     -------
@@ -281,7 +281,7 @@ def attend(
     bias : Tensor, (sources, heads), or None
         The scaled density, added to the scores.
     incidence : Incidence
-        Who sends to whom.
+        The sources of each target.
     activation : bool
         Whether the sums pass an ELU.
 

@@ -45,7 +45,7 @@ class FitResult:
     embedding : Tensor, (n, c)
         The network's last output, which the paper's figure shows.
     history : tuple of Epoch
-        One entry for each number of updates, from 0.
+        There is one entry for each number of updates, from 0.
     best_epoch : int
         The epoch of the lowest validation loss, whose weights the results are from.
     stopped : {"patience", "max_epochs", "interrupted", "diverged"}
@@ -120,9 +120,9 @@ def fit(
     model : DAHGNN, HGNN or another module
         Called as ``model(features, hypergraph)``; has ``in_features`` and ``n_classes``.
     features : array, (n, in_features)
-        One row a node.
+        Each row is a node's.
     hypergraph : Hypergraph
-        Of the same n nodes.
+        The hypergraph of the same n nodes.
     labels : array of int, (n,)
         Classes 0 … n_classes − 1, read at the training and validation nodes alone; −1 is unknown.
     split : Split
@@ -133,10 +133,10 @@ def fit(
         How much each labelled node counts in the losses, zero or more; all the same by default. With
         weights a network is trained epoch by epoch.
     seed : int
-        Of dropout. Torch's global random state is used meanwhile and then put back, so fits with
+        The seed of dropout. Torch's global random state is used meanwhile and then put back, so fits with
         dropout should not share a process in two threads.
     device : torch.device or str, optional
-        Where to train; by default where the hypergraph is. The model stays there.
+        Where to train; by default, where the hypergraph is. The model stays there.
     callback : callable, optional
         Called with an `Epoch` for each evaluation; on a CUDA device some epochs later.
     capture : bool
@@ -147,7 +147,7 @@ def fit(
     Returns
     -------
     FitResult
-        With the weights of the lowest validation loss, which the model now has. Ctrl-C ends the
+        It is that of the weights with the lowest validation loss, which the model now has. Ctrl-C ends the
         training early and gives the best so far.
 
     Examples
@@ -206,20 +206,20 @@ def fit_many(
     Parameters
     ----------
     models : sequence of modules
-        Of one class and with the same settings; each is trained in place.
+        They are of one class and have the same settings. Each is trained in place.
     features, hypergraph, labels, config, device, capture
-        As for `fit`, the same for all runs.
+        See `fit`; they are the same for all runs.
     splits : sequence of Split
-        One for each model.
+        There is one for each model.
     seeds : sequence of int, optional
-        Of each run's dropout; 0, 1, 2 and so on by default.
+        The seeds of each run's dropout; 0, 1, 2 and so on by default.
     callback : callable, optional
         Called with the number of the run and an `Epoch`.
 
     Returns
     -------
     list of FitResult
-        In the order of the models. After Ctrl-C it ends with the runs that were under way.
+        The results are in the order of the models. After Ctrl-C they end with the runs that were under way.
 
     Examples
     --------

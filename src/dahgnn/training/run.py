@@ -55,7 +55,7 @@ class Epoch:
     best_epoch : int
         The epoch of the lowest validation loss so far.
     seconds : float
-        Since the start of the fit.
+        Time since the start of the fit.
     """
 
     epoch: int

@@ -103,7 +103,7 @@ def divide(values: Tensor, *segments: Segments, at_once: int = AT_ONCE) -> Block
     values : Tensor, (…, heads, units)
         What is gathered.
     *segments : Segments
-        Who gathers it, one segment a row; of several kinds, each row has one of each.
+        What each row gathers. Of several kinds of segments, each row has one of each.
     at_once : int
         Programs that run at once on a multiprocessor.
     """
