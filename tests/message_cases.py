@@ -11,16 +11,19 @@ import torch
 from oracles import normal
 from torch import Tensor
 
-from dahgnn.kernels.gpu import launch as kernels_gpu
+from dahgnn.config import AttentionConfig
+from dahgnn.kernels.gpu import launch as gpu_kernels
 from dahgnn.kernels.incidence import Incidence, Segments
+from dahgnn.kernels.protocol import MessageSettings, Vectors
 from dahgnn.nn.density import rounding
-from dahgnn.nn.messages import Vectors, trace
-from dahgnn.ops import sparse as ops
+from dahgnn.nn.messages import trace
+from dahgnn.ops.backend import using
+from dahgnn.ops.sparse import NEGATIVE_SLOPE
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"
 needs_kernels = pytest.mark.skipif(
-    not kernels_gpu.supports(torch.empty(0, device=DEVICE)),
+    not gpu_kernels.supports(torch.empty(0, device=DEVICE)),
     reason="there is neither a GPU with Triton nor TRITON_INTERPRET=1",
 )
 needs_gpu = pytest.mark.skipif(DEVICE != "cuda", reason="there is no GPU with Triton")
@@ -66,6 +69,13 @@ class Paths:
         return self.neighbours, self.neighbours
 
 
+def attention(delta: float | None, **switches: Any) -> AttentionConfig:
+    """Return the switches of a layer with this threshold of the density; None leaves the density out."""
+    if delta is None:
+        return AttentionConfig(density=False, **switches)
+    return AttentionConfig(delta=delta, **switches)
+
+
 def offsets_of(lengths: Tensor) -> Tensor:
     return torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)])
 
@@ -100,40 +110,38 @@ class Case:
     delta: float | None = 0.15
     activation: bool = True
 
+    @property
+    def settings(self) -> MessageSettings:
+        return MessageSettings(
+            slope=NEGATIVE_SLOPE,
+            delta=self.delta,
+            tolerance=rounding(self.inputs[0].dtype),
+            activation=self.activation,
+        )
+
     def forward(self) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
         wx, e_share, *vectors = self.inputs
         neighbours = None if self.delta is None else self.paths.neighbours
-        result: Any = kernels_gpu.messages_forward(
-            wx, e_share, tuple(vectors), self.paths.to_hyperedges, self.paths.to_nodes,
-            neighbours=neighbours, delta=self.delta, tolerance=rounding(wx.dtype),
-            slope=ops.NEGATIVE_SLOPE, activation=self.activation,
+        return gpu_kernels.messages_forward(
+            wx, e_share, Vectors(*vectors), self.paths.to_hyperedges, self.paths.to_nodes, neighbours,
+            self.settings,
         )  # fmt: skip
-        return result
 
     def backward(self) -> list[Tensor]:
         wx, e_share, *vectors = self.inputs
-        wx_gradient, e_gradient, vector_gradients = kernels_gpu.messages_backward(
-            *self.gradients, wx, e_share, tuple(vectors), *self.forward(),
-            self.paths.to_hyperedges, self.paths.to_nodes,
-            slope=ops.NEGATIVE_SLOPE, activation=self.activation,
+        wx_gradient, e_gradient, vector_gradients = gpu_kernels.messages_backward(
+            *self.gradients, wx, e_share, Vectors(*vectors), *self.forward(),
+            self.paths.to_hyperedges, self.paths.to_nodes, self.settings,
         )  # fmt: skip
         return [wx_gradient, e_gradient, *vector_gradients]
 
     def reference(self) -> tuple[list[Tensor], list[Tensor]]:
         """Results and gradients in float64: far more exact than what they are compared with."""
         leaves = [tensor.double().detach().requires_grad_() for tensor in self.inputs]
-        with ops.using("reference"):
-            traced = trace(
-                leaves[0],
-                leaves[1],
-                Vectors(*leaves[2:]),
-                self.paths,
-                self.delta,
-                "shared",
-                False,
-                self.activation,
-            )
-        results = traced.back.sums, traced.there.sums
+        config = attention(self.delta, neighbourhood="shared", final_activation=self.activation)
+        with using("reference"):
+            traced = trace(leaves[0], leaves[1], Vectors(*leaves[2:]), self.paths, config)
+        results = traced.to_nodes.sums, traced.to_hyperedges.sums
         wanted = [
             (result, given.double())
             for result, given in zip(results, self.gradients, strict=True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dahgnn import DAHGNN, TrainingConfig, fit
+from dahgnn import DAHGNN, ModelConfig, TrainingConfig, fit
 from dahgnn.threads import FEW_ROWS, threads_for
 
 
@@ -33,7 +33,7 @@ def test_the_threads_are_back_after_an_error():
 
 def test_a_small_fit_has_one_thread(blobs, blob_hypergraph, blob_split):
     seen = []
-    model = DAHGNN(6, 3, hidden=16, generator=torch.Generator().manual_seed(0))
+    model = DAHGNN(6, 3, ModelConfig(hidden=16), generator=torch.Generator().manual_seed(0))
     inputs = blobs[0], blob_hypergraph, blobs[1], blob_split
     fit(
         model, *inputs, TrainingConfig(max_epochs=2), callback=lambda *_: seen.append(torch.get_num_threads())

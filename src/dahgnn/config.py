@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from dahgnn.checks import check_choice, check_count, check_flag, check_number, suggest
 
@@ -13,16 +13,6 @@ PRECISIONS = ("float32", "bfloat16")
 CONVOLUTIONS = ("typed", "printed")
 NEIGHBOURHOODS = ("centre", "shared")
 SCALES = ("none", "auto", "columns", "whole")
-
-
-def check_density(
-    delta: float, density: bool, neighbourhood: str, density_gradient: bool, owner: str
-) -> None:
-    """Refuse wrong settings of the density, described in `ModelConfig`."""
-    check_number("delta", delta, owner, low=-1, high=1)
-    check_flag("density", density, owner)
-    check_choice("neighbourhood", neighbourhood, NEIGHBOURHOODS, owner)
-    check_flag("density_gradient", density_gradient, owner)
 
 
 class _Settings:
@@ -50,15 +40,13 @@ class _Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig(_Settings):
-    """The network, section 3.2 of the paper.
+class AttentionConfig(_Settings):
+    """The switches of an attention layer, section 3.2 of the paper.
+
+    `DensityAwareAttention` takes them one by one and keeps them as this value.
 
     Parameters
     ----------
-    hidden : int
-        Units of the hypergraph convolution; the paper has 256 for pixels and 64 for CNN features.
-    heads, units : int
-        Heads of the first attention layer, and units of each.
     delta : float
         Cosine similarity above which a neighbour counts towards the density, (3).
     density : bool
@@ -69,10 +57,38 @@ class ModelConfig(_Settings):
     density_gradient : bool
         Whether the gradient flows through the density. The paper does not say; by default it is a
         constant, because its threshold and its maximum are not smooth.
+    final_activation : bool
+        Whether the ELU of (11) is applied to the nodes; in a network, to those of its last layer.
+    """
+
+    delta: float = 0.4
+    density: bool = True
+    neighbourhood: str = "centre"
+    density_gradient: bool = False
+    final_activation: bool = True
+
+    # Whose parameter a wrong value is, for the one who reads the error.
+    _owner: ClassVar[str] = "DensityAwareAttention"
+
+    def __post_init__(self) -> None:
+        check_number("delta", self.delta, self._owner, low=-1, high=1)
+        check_choice("neighbourhood", self.neighbourhood, NEIGHBOURHOODS, self._owner)
+        for name in ("density", "density_gradient", "final_activation"):
+            check_flag(name, getattr(self, name), self._owner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(AttentionConfig):
+    """The network, section 3.2 of the paper; the switches of `AttentionConfig` hold for its attention.
+
+    Parameters
+    ----------
+    hidden : int
+        Units of the hypergraph convolution; the paper has 256 for pixels and 64 for CNN features.
+    heads, units : int
+        Heads of the first attention layer, and units of each.
     convolution : {"typed", "printed"}
         Whether (1) is named E and (2) X, by the rows they have, or the other way, as printed.
-    final_activation : bool
-        Whether the ELU of (11) stays in the last layer, as printed.
     activation : bool
         Whether an ELU follows the convolution; the paper has none there.
     dropout : float
@@ -85,25 +101,21 @@ class ModelConfig(_Settings):
     hidden: int = 256
     heads: int = 4
     units: int = 8
-    delta: float = 0.4
-    density: bool = True
-    neighbourhood: str = "centre"
-    density_gradient: bool = False
     convolution: str = "typed"
-    final_activation: bool = True
     activation: bool = False
     dropout: float = 0.0
     shortcut: bool = False
 
+    _owner: ClassVar[str] = "ModelConfig"
+
     def __post_init__(self) -> None:
-        owner = type(self).__name__
+        super().__post_init__()
         for name in ("hidden", "heads", "units"):
-            check_count(name, getattr(self, name), owner)
-        check_density(self.delta, self.density, self.neighbourhood, self.density_gradient, owner)
-        for name in ("final_activation", "activation", "shortcut"):
-            check_flag(name, getattr(self, name), owner)
-        check_number("dropout", self.dropout, owner, low=0, high=1)
-        check_choice("convolution", self.convolution, CONVOLUTIONS, owner)
+            check_count(name, getattr(self, name), self._owner)
+        for name in ("activation", "shortcut"):
+            check_flag(name, getattr(self, name), self._owner)
+        check_number("dropout", self.dropout, self._owner, low=0, high=1)
+        check_choice("convolution", self.convolution, CONVOLUTIONS, self._owner)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from dahgnn import __version__
 from dahgnn.bench.measure import BenchConfig
 from dahgnn.cli import commands as cli
 from dahgnn.config import TrainingConfig
-from dahgnn.training.fit import Epoch
+from dahgnn.training.run import Epoch
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dahgnn import DAHGNN, Hypergraph
+from dahgnn import DAHGNN, Hypergraph, ModelConfig
 from dahgnn.graph.neighbours import Neighbors, knn, nearest
 from dahgnn.nn.induction import Induction
 
@@ -25,7 +25,8 @@ def features():
 
 def model(**changes) -> DAHGNN:
     generator = torch.Generator().manual_seed(2)
-    return DAHGNN(5, 3, hidden=6, heads=2, units=4, generator=generator, **changes).double().eval()
+    config = ModelConfig(hidden=6, heads=2, units=4, **changes)
+    return DAHGNN(5, 3, config, generator=generator).double().eval()
 
 
 def logits(induction, features, neighbors):
@@ -68,14 +69,14 @@ def test_the_trace_is_the_network(features, changes):
     hypergraph = Hypergraph.from_neighbors(indices)
     network = model(**changes)
     induction = Induction(network, features, hypergraph, distances[:, -1])
-    sums = induction.second.back.sums.flatten(1)
+    sums = induction.second.to_nodes.sums.flatten(1)
     if network.shortcut is not None:
         nodes = network.convolution(features, hypergraph)[0]
         sums = sums + torch.nn.functional.elu(nodes) @ network.shortcut
     torch.testing.assert_close(sums, network(features, hypergraph))
     for step, incidence in (
-        (induction.first.there, hypergraph.to_hyperedges),
-        (induction.second.back, hypergraph.to_nodes),
+        (induction.first.to_hyperedges, hypergraph.to_hyperedges),
+        (induction.second.to_nodes, hypergraph.to_nodes),
     ):
         sums = torch.zeros(N, step.source.shape[1], dtype=torch.float64)
         sums.index_add_(0, incidence.owners, step.coefficients(incidence))

@@ -1,6 +1,7 @@
 """The two layers against dense matrices and loops, in value and in gradient."""
 
 import math
+from dataclasses import fields
 
 import oracles
 import pytest
@@ -19,7 +20,8 @@ from oracles import (
     renumbered_parts,
 )
 
-from dahgnn import DensityAwareAttention, Hypergraph, HypergraphConvolution
+from dahgnn import DensityAwareAttention, Hypergraph, HypergraphConvolution, ModelConfig
+from dahgnn.config import AttentionConfig
 
 WIDTH, UNITS = 4, 3
 
@@ -409,6 +411,30 @@ def test_convolution_refuses_wrong_shapes(shape):
 def test_attention_refuses_wrong_settings(settings_, error, message):
     with pytest.raises(error, match=message):
         DensityAwareAttention(4, 2, **settings_)
+
+
+def test_a_layer_keeps_its_switches_as_one_value():
+    switches = {
+        "delta": 0.1,
+        "density": False,
+        "neighbourhood": "shared",
+        "density_gradient": True,
+        "final_activation": False,
+    }
+    config = AttentionConfig(**switches)
+    assert {each.name for each in fields(AttentionConfig)} == set(switches)
+    one_by_one = DensityAwareAttention(4, 2, heads=3, generator=seeded(), **switches)
+    whole = DensityAwareAttention.from_config(4, 2, config, heads=3, generator=seeded())
+    assert one_by_one.config == whole.config == config
+    assert DensityAwareAttention(4, 2).config == AttentionConfig()
+    assert all(map(torch.equal, one_by_one.parameters(), whole.parameters()))
+
+
+def test_an_error_names_whose_switch_is_wrong():
+    with pytest.raises(ValueError, match="'delta' parameter of DensityAwareAttention must be"):
+        DensityAwareAttention(4, 2, delta=2)
+    with pytest.raises(ValueError, match="'delta' parameter of ModelConfig must be"):
+        ModelConfig(delta=2)
 
 
 @pytest.mark.parametrize("make", [HypergraphConvolution, DensityAwareAttention])

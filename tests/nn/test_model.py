@@ -1,6 +1,7 @@
 """The whole network against dense matrices and loops, in value and in gradient."""
 
 import math
+from dataclasses import asdict, replace
 
 import oracles
 import pytest
@@ -34,8 +35,8 @@ def seeded(seed=0):
 
 
 def make_model(seed=0, heads=2, **switches):
-    model = DAHGNN(IN_FEATURES, N_CLASSES, hidden=6, units=2, heads=heads, generator=seeded(seed), **switches)
-    return model.double()
+    config = ModelConfig(hidden=6, units=2, heads=heads, **switches)
+    return DAHGNN(IN_FEATURES, N_CLASSES, config, generator=seeded(seed)).double()
 
 
 def check_network(hypergraph, kind="random", heads=2, convolution="typed", **switches):
@@ -132,20 +133,31 @@ def test_the_seed_of_the_generator_decides_the_weights():
     assert not any(map(torch.equal, first, other))
 
 
-def test_from_config_passes_every_setting():
+def test_the_network_has_its_config_whole():
     config = ModelConfig(
         hidden=7, heads=3, units=2, delta=0.1, density=False, neighbourhood="shared",
         density_gradient=True, convolution="printed", final_activation=False,
     )  # fmt: skip
-    by_config = DAHGNN.from_config(5, 4, config, seeded())
-    by_name = DAHGNN(5, 4, **vars(config), generator=seeded())
-    assert by_config.settings == by_name.settings
-    assert all(map(torch.equal, by_config.parameters(), by_name.parameters()))
+    model = DAHGNN(5, 4, config, generator=seeded())
+    assert model.config is config
+    assert model.attention2.config is config
+    assert model.attention1.config == replace(config, final_activation=True)
+    assert model.settings == {"in_features": 5, "n_classes": 4, **asdict(config)}
+
+
+def test_without_a_config_the_network_is_the_papers():
+    assert DAHGNN(5, 4).config == ModelConfig()
+
+
+@pytest.mark.parametrize("wrong", [7, {"hidden": 7}])
+def test_something_else_as_config_is_refused(wrong):
+    with pytest.raises(TypeError, match="'config' parameter of DAHGNN must be a ModelConfig. Got"):
+        DAHGNN(5, 4, wrong)
 
 
 def test_settings_make_the_same_network_again():
     model = make_model(delta=0.1, neighbourhood="shared", final_activation=False)
-    again = DAHGNN(**model.settings).double()
+    again = DAHGNN.from_settings(model.settings).double()
     again.load_state_dict(model.state_dict())
     hypergraph = HYPERGRAPHS["uniform"]()
     features = normal(hypergraph.n_nodes, IN_FEATURES)
@@ -209,7 +221,7 @@ def test_fewer_than_two_classes(n_classes):
 )
 def test_wrong_settings(settings_, error, message):
     with pytest.raises(error, match=message):
-        DAHGNN(5, 3, **settings_)
+        DAHGNN(5, 3, ModelConfig(**settings_))
 
 
 @pytest.mark.parametrize("convolution", ["typed", "printed"])
@@ -221,7 +233,8 @@ def test_the_folded_network_is_the_network(convolution, density, more):
     features = normal(30, 9)
     features[:, 4] = 0  # a column that reaches nothing
     hypergraph = Hypergraph.from_features(features, k=4, weights=torch.rand(30, dtype=torch.float64) + 0.5)
-    model = DAHGNN(9, 3, hidden=7, convolution=convolution, density=density, **more).double()
+    config = ModelConfig(hidden=7, convolution=convolution, density=density, **more)
+    model = DAHGNN(9, 3, config).double()
     weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
     plain = model(features, hypergraph)
     folded, trained = model.fold(features, hypergraph)(weights, None)
@@ -241,7 +254,7 @@ def test_networks_side_by_side_are_the_networks_alone(more):
     features = normal(40, 6)
     hypergraph = Hypergraph.from_features(features, k=4)
     models = [
-        DAHGNN(6, 3, hidden=7, generator=torch.Generator().manual_seed(seed), **more).double()
+        DAHGNN(6, 3, ModelConfig(hidden=7, **more), generator=torch.Generator().manual_seed(seed)).double()
         for seed in range(3)
     ]
     named = [dict(model.named_parameters()) for model in models]
@@ -263,7 +276,7 @@ def test_networks_side_by_side_are_the_networks_alone(more):
 def test_what_the_paper_has_not_stands_where_it_is_said_to(activation, shortcut):
     features = normal(20, 6)
     hypergraph = Hypergraph.from_features(features, k=3)
-    model = DAHGNN(6, 3, hidden=5, activation=activation, shortcut=shortcut).double()
+    model = DAHGNN(6, 3, ModelConfig(hidden=5, activation=activation, shortcut=shortcut)).double()
     x, e = oracles.convolution(features, model.convolution.weight, hypergraph)
     if activation:
         x, e = oracles.elu(x), oracles.elu(e)
@@ -277,7 +290,7 @@ def test_what_the_paper_has_not_stands_where_it_is_said_to(activation, shortcut)
 def test_units_drop_in_training_alone_and_in_four_stages():
     features = normal(30, 6)
     hypergraph = Hypergraph.from_features(features, k=3)
-    model = DAHGNN(6, 3, hidden=8, dropout=0.5, shortcut=True).double()
+    model = DAHGNN(6, 3, ModelConfig(hidden=8, dropout=0.5, shortcut=True)).double()
     weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
     asked = []
 
@@ -302,7 +315,7 @@ def test_units_drop_in_training_alone_and_in_four_stages():
 def test_a_network_with_dropout_differs_from_pass_to_pass_in_training():
     features = normal(30, 6).float()
     hypergraph = Hypergraph.from_features(features, k=3)
-    model = DAHGNN(6, 3, hidden=8, dropout=0.5)
+    model = DAHGNN(6, 3, ModelConfig(hidden=8, dropout=0.5))
     assert not torch.equal(model(features, hypergraph), model(features, hypergraph))
     model.eval()
     assert torch.equal(model(features, hypergraph), model(features, hypergraph))

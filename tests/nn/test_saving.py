@@ -11,14 +11,14 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from dahgnn import DAHGNN, HGNN, TrainingConfig, fit
+from dahgnn import DAHGNN, HGNN, ModelConfig, TrainingConfig, fit
 from dahgnn.files.tensors import FORMAT_VERSION
 from dahgnn.nn.saving import load_model, save_model
 from dahgnn.threads import threads_for
 
 
 def small_model(seed: int = 0) -> DAHGNN:
-    return DAHGNN(6, 3, hidden=8, generator=torch.Generator().manual_seed(seed))
+    return DAHGNN(6, 3, ModelConfig(hidden=8), generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.fixture
@@ -43,7 +43,8 @@ def describing(**changes) -> dict[str, str]:
 @pytest.mark.parametrize("kind", [DAHGNN, HGNN])
 def test_a_loaded_model_predicts_the_same_bits(tmp_path, blobs, blob_hypergraph, blob_split, kind):
     features, labels = blobs
-    model = kind(6, 3, hidden=8, generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    model = small_model() if kind is DAHGNN else HGNN(6, 3, hidden=8, generator=generator)
     result = fit(model, features, blob_hypergraph, labels, blob_split, TrainingConfig(max_epochs=5))
     save_model(model, tmp_path / "deep" / "model.safetensors")
     loaded = load_model(tmp_path / "deep" / "model.safetensors")
@@ -54,11 +55,12 @@ def test_a_loaded_model_predicts_the_same_bits(tmp_path, blobs, blob_hypergraph,
 
 
 def test_every_setting_survives(tmp_path):
-    model = DAHGNN(
-        4, 2, hidden=3, heads=2, units=5, delta=0.1, density=False, neighbourhood="shared",
+    config = ModelConfig(
+        hidden=3, heads=2, units=5, delta=0.1, density=False, neighbourhood="shared",
         density_gradient=True, convolution="printed", final_activation=False,
         activation=True, dropout=0.25, shortcut=True,
-    ).double()  # fmt: skip
+    )  # fmt: skip
+    model = DAHGNN(4, 2, config).double()
     save_model(model, tmp_path / "model.safetensors")
     loaded = load_model(tmp_path / "model.safetensors")
     assert loaded.settings == model.settings
@@ -67,9 +69,25 @@ def test_every_setting_survives(tmp_path):
 
 
 def test_numbers_of_numpy_survive(tmp_path):
-    model = DAHGNN(np.int64(4), 2, hidden=np.int64(3), delta=np.float32(0.5), density=np.bool_(False))
+    config = ModelConfig(hidden=np.int64(3), delta=np.float32(0.5), density=np.bool_(False))
+    model = DAHGNN(np.int64(4), 2, config)
     save_model(model, tmp_path / "model.safetensors")
     assert load_model(tmp_path / "model.safetensors").settings == model.settings
+
+
+def test_a_file_with_the_flat_settings_of_earlier_versions_is_read(saved):
+    settings = {
+        "in_features": 6, "n_classes": 3, "hidden": 8, "heads": 4, "units": 8, "delta": 0.4, "density": True,
+        "neighbourhood": "centre", "density_gradient": False, "convolution": "typed",
+        "final_activation": False, "activation": False, "dropout": 0.0, "shortcut": False,
+    }  # fmt: skip
+    rewrite(saved, describing(settings=settings))
+    loaded = load_model(saved)
+    assert loaded.settings == settings
+    assert loaded.config == ModelConfig(hidden=8, final_activation=False)
+    # Switches that a version before this one did not have keep their defaults.
+    rewrite(saved, describing(settings={"in_features": 6, "n_classes": 3, "hidden": 8}))
+    assert load_model(saved).config == ModelConfig(hidden=8)
 
 
 def test_a_loaded_model_can_be_trained_further(saved, blobs, blob_hypergraph, blob_split):

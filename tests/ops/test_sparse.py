@@ -5,6 +5,7 @@ import torch
 from oracles import HYPERGRAPHS, LEAKY_SLOPE, assert_close, gradients, normal
 
 from dahgnn import Hypergraph
+from dahgnn.kernels.incidence import Incidence
 from dahgnn.ops import sparse as ops
 
 NAMES = ("uniform", "ragged", "isolated", "all nodes")
@@ -201,6 +202,18 @@ def test_blocks_cover_the_segments_in_order_within_the_limit(name, most):
         assert last - first <= most or stop - start == 1
 
 
+def test_a_gradient_needs_a_backward_order(incidence):
+    forward_only = Incidence.forward_only(incidence.forward, incidence.owners)
+    values = leaf(n_sources(incidence), 2)
+    for function in (ops.gather, ops.gather_sum):
+        with pytest.raises(ValueError, match="there is no backward order"):
+            function(values, forward_only)
+        expected = function(values, incidence)
+        assert_close(function(values.detach(), forward_only), expected)
+        with torch.no_grad():
+            assert_close(function(values, forward_only), expected)
+
+
 def test_results_repeat_bit_for_bit(incidence):
     values = normal(n_sources(incidence), 4).float()
     first = ops.gather_sum(values, incidence)
@@ -230,24 +243,3 @@ def test_grouped_product_multiplies_each_group_by_itself(groups, inner):
         product = ops.grouped_product(rows, weights, backend=backend)
         for group in range(groups):
             assert_close(product[:, group], rows[:, group] @ weights[group])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("zeros", [[], [0, 4], list(range(9))])
-def test_propagated_features_are_multiplied_without_their_columns_of_zeros(dtype, zeros):
-    features = normal(30, 9).to(dtype)
-    features[:, zeros] = 0
-    weight = normal(9, 32, seed=1).to(dtype).requires_grad_()
-    propagated = ops.PropagatedFeatures(features, lambda rows: 2 * rows[:20])
-    assert propagated.matrix.shape == (20, 9 - len(zeros))
-    product, expected = propagated @ weight, 2 * features[:20] @ weight
-    torch.testing.assert_close(product, expected)
-    gradient = normal(20, 32, seed=2).to(dtype)
-    gradients = [torch.autograd.grad(each, weight, gradient)[0] for each in (product, expected)]
-    torch.testing.assert_close(*gradients)
-
-
-@pytest.mark.parametrize("inner", [8, 9, 11])
-def test_a_product_in_parts_is_the_product(inner):
-    matrix, weight = normal(5, inner), normal(inner, 3, seed=1)
-    assert_close(ops._split_product(matrix, weight), matrix @ weight)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from dahgnn import DAHGNN, HGNN, TrainingConfig, fit, ops
+from dahgnn import DAHGNN, HGNN, ModelConfig, TrainingConfig, fit
 from dahgnn.baselines.graph_networks import GAT, GCN
 from dahgnn.training.cuda_loop import GraphLoop
 
@@ -16,7 +16,10 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 
 
 def small_model(kind: type = DAHGNN, **settings) -> torch.nn.Module:
-    return kind(6, 3, hidden=16, generator=torch.Generator().manual_seed(0), **settings)
+    generator = torch.Generator().manual_seed(0)
+    if kind is DAHGNN:
+        return DAHGNN(6, 3, ModelConfig(hidden=16, **settings), generator=generator)
+    return kind(6, 3, hidden=16, generator=generator, **settings)
 
 
 def press_ctrl_c() -> None:
@@ -86,7 +89,7 @@ def test_a_captured_fit_is_the_plain_one_with_each_switch(task, switch):
 def test_blocks_of_pairs_are_captured(task, monkeypatch):
     config, model = TrainingConfig(max_epochs=15, learning_rate=0.01), small_model(density_gradient=True)
     whole = fit(copy.deepcopy(model).double(), *task, config, device="cuda")
-    monkeypatch.setattr(ops, "_BLOCK", 2**12)  # a hundred pairs each
+    monkeypatch.setattr("dahgnn.ops.sparse._BLOCK", 2**12)  # a hundred pairs each
     in_blocks = fit(copy.deepcopy(model).double(), *task, config, device="cuda")
     torch.testing.assert_close(in_blocks.embedding, whole.embedding, rtol=1e-8, atol=1e-8)
 

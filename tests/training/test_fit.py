@@ -8,7 +8,17 @@ import pytest
 import torch
 from torch import nn
 
-from dahgnn import DAHGNN, HGNN, Hypergraph, Split, TrainingConfig, fit, fit_many, split_per_class
+from dahgnn import (
+    DAHGNN,
+    HGNN,
+    Hypergraph,
+    ModelConfig,
+    Split,
+    TrainingConfig,
+    fit,
+    fit_many,
+    split_per_class,
+)
 from dahgnn.baselines.graph_networks import GAT, GCN
 from dahgnn.images.datasets import load_embedded_digits, load_mnist
 from dahgnn.threads import threads_for
@@ -20,7 +30,10 @@ QUICK = TrainingConfig(max_epochs=30, patience=10, learning_rate=0.02)
 
 
 def small_model(seed: int = 0, kind: type = DAHGNN, **settings) -> nn.Module:
-    return kind(6, 3, hidden=16, generator=torch.Generator().manual_seed(seed), **settings)
+    generator = torch.Generator().manual_seed(seed)
+    if issubclass(kind, DAHGNN):
+        return kind(6, 3, ModelConfig(hidden=16, **settings), generator=generator)
+    return kind(6, 3, hidden=16, generator=generator, **settings)
 
 
 @pytest.fixture
@@ -209,7 +222,7 @@ def test_a_subclass_with_dropout_is_evaluated_without_it(task):
             return super().forward(nn.functional.dropout(features, 0.5, self.training), hypergraph)
 
     features, hypergraph, labels, split = task
-    model = Dropping(6, 3, hidden=16, generator=torch.Generator().manual_seed(0))
+    model = Dropping(6, 3, ModelConfig(hidden=16), generator=torch.Generator().manual_seed(0))
     result = fit(model, *task, QUICK)
     loss = nn.functional.cross_entropy(
         model(features, hypergraph)[split.validation], labels[split.validation]
@@ -452,7 +465,7 @@ def test_an_interruption_keeps_what_is_there(task, splits):
     [
         ([], {}, "'models' parameter of fit_many must be non-empty"),
         ([DAHGNN(6, 3), HGNN(6, 3)], {}, "must be of one class. Got DAHGNN and HGNN"),
-        ([DAHGNN(6, 3), DAHGNN(6, 3, heads=2)], {}, "must be of the same settings"),
+        ([DAHGNN(6, 3), DAHGNN(6, 3, ModelConfig(heads=2))], {}, "must be of the same settings"),
         ([small_model()] * 2, {}, "must be different objects"),
         ([DAHGNN(6, 3), DAHGNN(6, 3)], {"seeds": [1]}, "'seeds' .* must be one for each of 2 models. Got 1"),
         ([DAHGNN(6, 3)], {}, "'splits' .* must be one for each of 1 models. Got 2"),

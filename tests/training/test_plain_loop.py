@@ -1,41 +1,22 @@
-"""The plain loop, and what it notes of a run; `test_training` holds it against a loop of its own."""
+"""The plain loop; `test_fit` holds it against a loop of its own."""
 
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 import torch
 from torch import nn
 
 from dahgnn import TrainingConfig
-from dahgnn.training.plain_loop import Labelled, Parts, PlainLoop, Run, collect_interrupts
+from dahgnn.training.plain_loop import PlainLoop
+from dahgnn.training.run import Labelled, Parts, Run
 
 
-def make_run(model=None, callback=None):
+def make_run(model):
     nodes = torch.arange(4)
     part = Labelled(nodes, nodes % 2)
-    return Run(3, model or nn.Identity(), Parts(part, part), 0, callback)
-
-
-def row(loss):
-    return [0.5, loss, 0.25, 0.75]
-
-
-def test_a_run_knows_its_best_epoch():
-    run = make_run()
-    noted = run.note([row(3.0), row(2.0), row(2.0), row(2.5), row(1.0)])
-    assert [epoch.best_epoch for epoch in noted] == [0, 1, 1, 1, 4]  # of equals, the first
-    assert [epoch.epoch for epoch in run.note([row(9.0)])] == [5]
-    assert run.history[-1].best_epoch == 4
-
-
-def test_a_run_tells_its_number():
-    heard = []
-    run = make_run(callback=lambda *news: heard.append(news))
-    run.tell(run.note([row(1.0), row(2.0)]))
-    assert [(number, epoch.epoch) for number, epoch in heard] == [(3, 0), (3, 1)]
+    return Run(3, model, Parts(part, part), 0, None)
 
 
 class Bias(nn.Module):
@@ -109,41 +90,6 @@ def test_logits_of_another_shape_are_refused():
 
 def press_ctrl_c() -> None:
     signal.raise_signal(signal.SIGINT)
-
-
-def test_ctrl_c_is_collected_once():
-    with collect_interrupts() as interrupts:
-        press_ctrl_c()
-        assert len(interrupts) == 1
-        with pytest.raises(KeyboardInterrupt):
-            press_ctrl_c()
-    assert len(interrupts) == 1
-    with pytest.raises(KeyboardInterrupt):
-        press_ctrl_c()
-
-
-def test_a_handler_of_somebody_else_stays():
-    heard = []
-    before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
-    try:
-        with collect_interrupts() as interrupts:
-            press_ctrl_c()
-        assert heard == [1]
-        assert not interrupts
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def test_other_threads_leave_the_handler_alone():
-    def collect() -> None:
-        with collect_interrupts():
-            handlers.append(signal.getsignal(signal.SIGINT))
-
-    handlers: list[object] = []
-    thread = threading.Thread(target=collect)
-    thread.start()
-    thread.join()
-    assert handlers == [signal.default_int_handler]
 
 
 def test_an_interrupt_while_the_best_weights_are_kept_is_heard_afterwards():

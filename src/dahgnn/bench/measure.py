@@ -42,14 +42,14 @@ from dahgnn._version import __version__
 from dahgnn.bench.lower_bound import Floor, Machine, Size, floor, synchronize
 from dahgnn.bench.peers import IN_FEATURES, N_CLASSES, make_dhg, make_gat, make_pyg
 from dahgnn.checks import bad_value, check_choice, check_count
-from dahgnn.config import TrainingConfig
+from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.files.atomic import replacing
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
 from dahgnn.nn.model import DAHGNN
 from dahgnn.training.fit import FitResult, fit, fit_many
-from dahgnn.training.plain_loop import Epoch
+from dahgnn.training.run import Epoch
 from dahgnn.training.splits import Split, sample_per_class, split_per_class
 
 K = 10
@@ -106,7 +106,8 @@ def mnist_data(folder: Path, nodes: int, device: torch.device) -> dict[str, Tens
 
 
 def _time_ours(task: Task, repeats: int, *, density: bool = True) -> float:
-    model = DAHGNN(IN_FEATURES, N_CLASSES, density=density, generator=torch.Generator().manual_seed(0))
+    network = ModelConfig(density=density)
+    model = DAHGNN(IN_FEATURES, N_CLASSES, network, generator=torch.Generator().manual_seed(0))
     config = _schedule(task, repeats)
     return _epoch_seconds(fit(model, task.features, task.hypergraph, task.labels, task.split, config), task)
 

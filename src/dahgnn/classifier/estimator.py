@@ -43,7 +43,7 @@ from dahgnn.graph.neighbours import Neighbors
 from dahgnn.graph.scaling import choose_scaling
 from dahgnn.nn.model import DAHGNN
 from dahgnn.threads import threads_for
-from dahgnn.training.plain_loop import Epoch
+from dahgnn.training.run import Epoch
 from dahgnn.training.splits import Split
 
 logger = logging.getLogger(__name__)
@@ -475,7 +475,7 @@ class DAHGNNClassifier(
             if same and np.array_equal(self.classes_, classes):
                 return copy.deepcopy(self.networks_)  # a fit that fails leaves the last one whole
         return [
-            DAHGNN.from_config(width, len(classes), config, torch.Generator().manual_seed(seed))
+            DAHGNN(width, len(classes), config, generator=torch.Generator().manual_seed(seed))
             for seed in seeds
         ]
 

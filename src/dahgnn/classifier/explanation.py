@@ -105,9 +105,9 @@ def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
 def means(traces: Sequence[Trace], hypergraph: Hypergraph, direction: str) -> Tensor:
     """Return the mean attention of heads and networks, (t,), in the forward order of the direction."""
     if direction == "there":
-        found = [trace.there.coefficients(hypergraph.to_hyperedges).mean(1) for trace in traces]
+        found = [trace.to_hyperedges.coefficients(hypergraph.to_hyperedges).mean(1) for trace in traces]
     else:
-        found = [trace.back.coefficients(hypergraph.to_nodes).mean(1) for trace in traces]
+        found = [trace.to_nodes.coefficients(hypergraph.to_nodes).mean(1) for trace in traces]
     return torch.stack(found).mean(0)
 
 

@@ -25,7 +25,7 @@ from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.graph.scaling import Scaling
 from dahgnn.nn.model import DAHGNN
 from dahgnn.training.fit import FitResult, fit
-from dahgnn.training.plain_loop import Epoch
+from dahgnn.training.run import Epoch
 from dahgnn.training.splits import Split
 
 logger = logging.getLogger(__name__)

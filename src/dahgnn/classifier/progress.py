@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from dahgnn.training.plain_loop import Epoch
+from dahgnn.training.run import Epoch
 
 # Between two epochs that are logged.
 _SECONDS_A_LINE = 5

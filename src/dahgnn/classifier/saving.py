@@ -193,7 +193,7 @@ def _check_training(classifier: DAHGNNClassifier) -> None:
 
 def _network(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], number: int) -> DAHGNN:
     with torch.device("meta"):
-        network = DAHGNN(**settings)
+        network = DAHGNN.from_settings(settings)
     prefix = f"network.{number}."
     weights = {
         name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)

@@ -41,7 +41,7 @@ from dahgnn.images.downloads import data_folder, fetch
 from dahgnn.report.demo import run_demo
 from dahgnn.report.experiment_page import write_report
 from dahgnn.report.reproduce import reproduce
-from dahgnn.training.plain_loop import Epoch
+from dahgnn.training.run import Epoch
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -20,7 +20,7 @@ from torch import Tensor
 from dahgnn._version import __version__
 from dahgnn.files.jsonl import Line
 from dahgnn.training.fit import FitResult, accuracy
-from dahgnn.training.plain_loop import Epoch
+from dahgnn.training.run import Epoch
 from dahgnn.training.splits import Split
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from torch import Tensor
 from dahgnn.baselines.classical import label_spreading, laplace_learning, logistic_regression
 from dahgnn.config import TrainingConfig
 from dahgnn.experiments.lines import compose_line, describe_training, read_lines
-from dahgnn.experiments.spec import NETWORKS, DatasetSpec, MethodSpec, Settings, Spec
+from dahgnn.experiments.spec import DatasetSpec, MethodSpec, Settings, Spec, make_network
 from dahgnn.files.atomic import replacing
 from dahgnn.files.jsonl import Line, alone_in, append_lines, mend
 from dahgnn.graph.hypergraph import Hypergraph
@@ -446,13 +446,13 @@ def train(
     """Train a network for each split, or several that are averaged, from weights drawn by its seed."""
     labels = torch.from_numpy(np.array(task.labels)).long()
     n_classes = int(labels.max()) + 1
-    kind, config = NETWORKS[settings.kind], TrainingConfig.from_mapping(settings.training)
+    config = TrainingConfig.from_mapping(settings.training)
     splits = [split for split in splits for _ in range(settings.networks)]
     seeds = [seed + number * _APART for seed in seeds for number in range(settings.networks)]
     features = _features(task, device, settings.scale)
     width, inputs = features.shape[1], (features, _hypergraph(task, device), labels)
     models = [
-        kind(width, n_classes, **settings.model, generator=torch.Generator().manual_seed(seed))
+        make_network(settings.kind, width, n_classes, settings.model, torch.Generator().manual_seed(seed))
         for seed in seeds
     ]
     start = time.perf_counter()

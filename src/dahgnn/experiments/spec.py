@@ -24,7 +24,7 @@ from dahgnn.checks import (
     check_seed,
     suggest,
 )
-from dahgnn.config import PRESETS, SCALES, TrainingConfig
+from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.images.datasets import CLASSES, N_CLASSES, TITLES
 from dahgnn.nn.hgnn import HGNN
 from dahgnn.nn.model import DAHGNN
@@ -392,7 +392,7 @@ def _settings(entry: _Table, other: _Table, owner: str) -> Settings:
     _check_keys(whole["model"], _parameters(kind), f"'model' of {owner[0].lower()}{owner[1:]}")
     # Made once to try them; the line then has every setting, also those that nobody named.
     with torch.device("meta"):  # which takes no memory, however large it is
-        settings = NETWORKS[kind](2, 2, **whole["model"]).settings
+        settings = make_network(kind, 2, 2, whole["model"]).settings
     whole["model"] = {name: settings[name] for name in settings if name not in ("in_features", "n_classes")}
     whole["training"] = asdict(TrainingConfig.from_mapping(whole["training"]))
     return Settings(kind=kind, **whole)
@@ -408,7 +408,22 @@ def _preset(name: str | None, kind: str, owner: str) -> dict[str, Any]:
     return asdict(PRESETS[name])
 
 
+def make_network(
+    kind: str,
+    in_features: int,
+    n_classes: int,
+    model: Mapping[str, Any],
+    generator: torch.Generator | None = None,
+) -> DAHGNN | HGNN | GCN | GAT:
+    """Make a network of a kind with the flat settings that a spec and its lines have."""
+    if kind == "DAHGNN":
+        return DAHGNN(in_features, n_classes, ModelConfig.from_mapping(model), generator=generator)
+    return NETWORKS[kind](in_features, n_classes, **model, generator=generator)
+
+
 def _parameters(kind: str) -> set[str]:
+    if kind == "DAHGNN":
+        return {each.name for each in fields(ModelConfig)}
     return set(signature(NETWORKS[kind]).parameters) - {"in_features", "n_classes", "generator"}
 
 

@@ -49,21 +49,43 @@ class Segments:
 
 
 class Incidence(NamedTuple):
-    """Who sends to whom, in both orders.
+    """The incidences from sources to targets, in the order of the targets and in that of the sources.
+
+    What belongs to each incidence stands in forward order; ``positions`` leads there from the backward order.
 
     Attributes
     ----------
     forward : Segments
         The sources of each target.
-    backward : Segments
-        The targets of each source.
+    backward : Segments or None
+        The targets of each source; None where no gradient flows to the sources.
     owners : Tensor, (t,)
         The target of each incidence, in forward order.
-    positions : Tensor, (t,)
-        Where each incidence of the backward order stands in the forward order.
+    positions : Tensor, (t,), or None
+        Where each incidence of the backward order stands in the forward order; None without that order.
     """
 
     forward: Segments
-    backward: Segments
+    backward: Segments | None
     owners: Tensor
-    positions: Tensor
+    positions: Tensor | None
+
+    @classmethod
+    def forward_only(cls, forward: Segments, owners: Tensor) -> Incidence:
+        """Return incidences for sums without a gradient, which need no backward order."""
+        return cls(forward, None, owners, None)
+
+    def backward_order(self) -> tuple[Segments, Tensor]:
+        """Return ``backward`` and ``positions``.
+
+        Raises
+        ------
+        ValueError
+            If these incidences have no backward order.
+        """
+        if self.backward is None or self.positions is None:
+            raise ValueError(
+                "The sources of these incidences cannot get a gradient: there is no backward order. Compute "
+                "under torch.no_grad(), or give the incidences both orders."
+            )
+        return self.backward, self.positions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,7 +12,8 @@ from torch.nn.functional import dropout, relu
 from dahgnn.checks import check_count, check_number
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.nn.layers import HypergraphConvolution
-from dahgnn.ops.sparse import Dropout, PropagatedFeatures, Weights, grouped_product
+from dahgnn.ops.propagated import DropUnits, Folded, PropagatedFeatures, Weights
+from dahgnn.ops.sparse import grouped_product
 
 
 class HGNN(nn.Module):
@@ -46,15 +47,18 @@ class HGNN(nn.Module):
         self.convolution1 = HypergraphConvolution(in_features, hidden, generator=generator)
         self.convolution2 = HypergraphConvolution(hidden, n_classes, generator=generator)
 
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> HGNN:
+        """Make a network from its `settings`, such as those in the header of a file."""
+        return cls(**settings)
+
     @property
     def settings(self) -> dict[str, Any]:
-        """What the constructor needs to make a network of the same shape."""
+        """The constructor's arguments, of which `from_settings` makes such a network."""
         names = ("in_features", "n_classes", "hidden", "dropout")
         return {name: getattr(self, name) for name in names}
 
-    def fold(
-        self, features: Tensor, hypergraph: Hypergraph, precision: str = "float32"
-    ) -> Callable[[Weights, Dropout], tuple[Tensor, Tensor]]:
+    def fold(self, features: Tensor, hypergraph: Hypergraph, precision: str = "float32") -> Folded:
         """Return a function that computes the logits as weights change; the features are propagated once.
 
         See `DAHGNN.fold`; here training drops units and evaluation does not.
@@ -66,7 +70,7 @@ class HGNN(nn.Module):
             precision,
         )
 
-        def logits(weights: Weights, drop: Dropout) -> tuple[Tensor, Tensor]:
+        def logits(weights: Weights, drop: DropUnits) -> tuple[Tensor, Tensor]:
             weight, second = weights["convolution1.weight"], weights["convolution2.weight"]
             projected = propagated @ weight.transpose(0, 1).flatten(1)
             hidden = relu(projected.view(len(projected), len(weight), -1))

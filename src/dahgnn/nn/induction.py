@@ -27,11 +27,11 @@ class Induction:
     Parameters
     ----------
     model : DAHGNN
-        With its weights; is not changed.
+        The trained network, which is not changed.
     features : Tensor, (n, in_features)
-        Of the fitted nodes.
+        The features of the fitted nodes.
     hypergraph : Hypergraph
-        Of the same nodes.
+        The hypergraph of the same nodes.
     radius : Tensor, (n,), optional
         How far a new node may be from fitted node j to join the hyperedge that is centred there; the
         distance of its k-th neighbour, say. Without it new nodes have no hyperedge but their own.
@@ -50,7 +50,7 @@ class Induction:
         x, e = self._behind_convolution(nodes, self.before)
         self.first = model.attention1.trace(x, e, hypergraph)
         self.second = model.attention2.trace(
-            self.first.back.sums.flatten(1), self.first.there.sums.flatten(1), hypergraph
+            self.first.to_nodes.sums.flatten(1), self.first.to_hyperedges.sums.flatten(1), hypergraph
         )
 
     def _behind_convolution(self, nodes: Tensor, hyperedges: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,9 +61,9 @@ class Induction:
     @torch.no_grad()
     def density(self) -> Tensor:
         """Return the density of fitted nodes in the first attention layer, (n,), the mean of its heads."""
-        layer = self.model.attention1
-        values = self.first.there.values
-        return node_density(values, self.hypergraph, layer.delta, layer.neighbourhood).mean(1)
+        config = self.model.config
+        values = self.first.to_hyperedges.values
+        return node_density(values, self.hypergraph, config.delta, config.neighbourhood).mean(1)
 
     @torch.no_grad()
     def evaluate(self, features: Tensor, neighbors: Neighbors) -> tuple[Tensor, Tensor]:
@@ -72,9 +72,9 @@ class Induction:
         Parameters
         ----------
         features : Tensor, (b, in_features)
-            Of the new nodes.
+            The features of the new nodes.
         neighbors : Neighbors, (b, k)
-            Their nearest fitted nodes, see `knn.nearest`.
+            Their nearest fitted nodes, and how far each is.
         """
         place = _Place(self, neighbors)
         nodes, hyperedges = self._convolve(features, place)
@@ -96,9 +96,9 @@ class Induction:
         own = features.new_full((len(features),), place.size**-0.5)
         rows = torch.cat([self.projected, features @ self.model.convolution.weight])
         scale = torch.cat([node, degrees.rsqrt()])
-        hyperedges = gather_sum(rows, place.there, scale, own)
+        hyperedges = gather_sum(rows, place.to_hyperedges, scale, own)
         rows = torch.cat([self.before, hyperedges])
-        nodes = gather_sum(rows, place.back, torch.cat([weighted, own]), degrees.rsqrt())
+        nodes = gather_sum(rows, place.to_nodes, torch.cat([weighted, own]), degrees.rsqrt())
         return nodes, hyperedges
 
 
@@ -115,7 +115,7 @@ class _Place:
         self.size, self.hypergraph = k + 1, hypergraph
         self.own = new.repeat_interleave(k), indices.reshape(-1)
         members = torch.cat([indices, (hypergraph.n_nodes + new).unsqueeze(1)], 1)
-        self.there = _incidence(new.repeat_interleave(k + 1), members.reshape(-1), count)
+        self.to_hyperedges = _incidence(new.repeat_interleave(k + 1), members.reshape(-1), count)
         owners, sources = new, hypergraph.n_hyperedges + new
         self.joined: Tensor | None = None
         if induction.radius is not None and induction.centred is not None:
@@ -125,7 +125,7 @@ class _Place:
             self.joined_by, self.joined = near.nonzero()[:, 0], hyperedges[near]
             owners, sources = torch.cat([owners, self.joined_by]), torch.cat([sources, self.joined])
         order = owners.argsort(stable=True)
-        self.back = _incidence(owners[order], sources[order], count)
+        self.to_nodes = _incidence(owners[order], sources[order], count)
 
     def neighbourhood(self, kind: str) -> tuple[Tensor, Tensor]:
         """Return pairs of a new node and a fitted one whose similarity counts, as `Hypergraph` does."""
@@ -141,11 +141,10 @@ class _Place:
 
 
 def _incidence(owners: Tensor, sources: Tensor, count: int) -> Incidence:
-    """Return who sends to whom, for sums without a gradient: there is no backward order."""
+    """Return who sends to whom, for sums without a gradient."""
     offsets = torch.zeros(count + 1, dtype=torch.int64, device=owners.device)
     torch.cumsum(owners.bincount(minlength=count), 0, out=offsets[1:])
-    forward = Segments(offsets, sources)
-    return Incidence(forward, forward, owners, sources)
+    return Incidence.forward_only(Segments(offsets, sources), owners)
 
 
 def _centred_at(hypergraph: Hypergraph) -> Tensor | None:
@@ -164,15 +163,25 @@ def _attend(
 
     Returns nodes, hyperedges, and the density of the nodes, (b, heads), also where it does not count.
     """
-    there, back = fitted
     vectors = layer.vectors()
     wx, e_share = layer.project(x, e)
     from_node, to_node = ((wx * vector).sum(-1) for vector in (vectors.from_node, vectors.to_node))
-    density = _density(layer, wx, there.values, place)
-    hyperedges = _step(there, wx, from_node, e_share, density, place.there, True)
+    to_hyperedges = fitted.to_hyperedges
+    density = _density(layer, wx, to_hyperedges.values, place)
+    hyperedges = _step(to_hyperedges, wx, from_node, e_share, density, place.to_hyperedges, True)
     from_hyperedge = (hyperedges * vectors.from_hyperedge).sum(-1)
-    sums = density if there.density is None else gather_sum(torch.cat([there.density, density]), place.there)
-    nodes = _step(back, hyperedges, from_hyperedge, to_node, sums, place.back, layer.final_activation)
+    of_hyperedges = density
+    if to_hyperedges.density is not None:
+        of_hyperedges = gather_sum(torch.cat([to_hyperedges.density, density]), place.to_hyperedges)
+    nodes = _step(
+        fitted.to_nodes,
+        hyperedges,
+        from_hyperedge,
+        to_node,
+        of_hyperedges,
+        place.to_nodes,
+        layer.config.final_activation,
+    )
     return nodes.flatten(1), hyperedges.flatten(1), density
 
 
@@ -202,6 +211,6 @@ def _step(
 
 def _density(layer: DensityAwareAttention, wx: Tensor, fitted: Tensor, place: _Place) -> Tensor:
     """Sum the similarities of new nodes to their neighbours, (3)."""
-    new, near = place.neighbourhood(layer.neighbourhood)
+    new, near = place.neighbourhood(layer.config.neighbourhood)
     similar = (unit_rows(wx)[new] * unit_rows(fitted[near])).sum(-1).clamp_max(1)  # (pairs, heads)
-    return wx.new_zeros(wx.shape[:2]).index_add_(0, new, similar * (similar > layer.delta))
+    return wx.new_zeros(wx.shape[:2]).index_add_(0, new, similar * (similar > layer.config.delta))

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_flag
-from dahgnn.config import CONVOLUTIONS, ModelConfig, check_density
+from dahgnn.checks import bad_type, bad_value, check_choice, check_count
+from dahgnn.config import CONVOLUTIONS, AttentionConfig, ModelConfig
 from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.nn.messages import Trace, Vectors, pass_messages, trace
+from dahgnn.kernels.protocol import Vectors
+from dahgnn.nn.messages import Trace, pass_messages, trace
 from dahgnn.ops.sparse import gather_sum, grouped_product
 
 
@@ -137,15 +138,15 @@ class DensityAwareAttention(nn.Module):
         Sizes d and d'; the latter of each head.
     heads : int
         Heads; their outputs are concatenated.
-    delta, density, neighbourhood, density_gradient
-        As in `ModelConfig`.
-    final_activation : bool
-        Whether the ELU of (11) is applied to the nodes.
+    delta, density, neighbourhood, density_gradient, final_activation
+        See `AttentionConfig`.
     generator : torch.Generator, optional
         Source of the Xavier uniform initialisation.
 
     Attributes
     ----------
+    config : AttentionConfig
+        The switches.
     weight : Parameter, (heads, in_features, out_features)
         W.
     attention_node : Parameter, (heads, 2 · out_features)
@@ -168,11 +169,11 @@ class DensityAwareAttention(nn.Module):
         out_features: int,
         *,
         heads: int = 1,
-        delta: float = ModelConfig.delta,
-        density: bool = ModelConfig.density,
-        neighbourhood: str = ModelConfig.neighbourhood,
-        density_gradient: bool = ModelConfig.density_gradient,
-        final_activation: bool = ModelConfig.final_activation,
+        delta: float = AttentionConfig.delta,
+        density: bool = AttentionConfig.density,
+        neighbourhood: str = AttentionConfig.neighbourhood,
+        density_gradient: bool = AttentionConfig.density_gradient,
+        final_activation: bool = AttentionConfig.final_activation,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -180,15 +181,33 @@ class DensityAwareAttention(nn.Module):
         check_count("in_features", in_features, owner)
         check_count("out_features", out_features, owner)
         check_count("heads", heads, owner)
-        check_density(delta, density, neighbourhood, density_gradient, owner)
-        check_flag("final_activation", final_activation, owner)
         self.in_features, self.out_features, self.heads = in_features, out_features, heads
-        self.delta, self.density, self.neighbourhood = delta, density, neighbourhood
-        self.density_gradient, self.final_activation = density_gradient, final_activation
+        self.config = AttentionConfig(
+            delta=delta,
+            density=density,
+            neighbourhood=neighbourhood,
+            density_gradient=density_gradient,
+            final_activation=final_activation,
+        )
         self.weight = nn.Parameter(torch.empty(heads, in_features, out_features))
         self.attention_node = nn.Parameter(torch.empty(heads, 2 * out_features))
         self.attention_hyperedge = nn.Parameter(torch.empty(heads, 2 * out_features))
         self.reset_parameters(generator)
+
+    @classmethod
+    def from_config(
+        cls,
+        in_features: int,
+        out_features: int,
+        config: AttentionConfig,
+        *,
+        heads: int = 1,
+        generator: torch.Generator | None = None,
+    ) -> DensityAwareAttention:
+        """Make a layer with all switches of a config, also that of a whole network."""
+        layer = cls(in_features, out_features, heads=heads, generator=generator)
+        layer.config = config
+        return layer
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw the weights anew, each head as a layer of its own."""
@@ -197,7 +216,7 @@ class DensityAwareAttention(nn.Module):
         xavier_uniform(self.attention_hyperedge.unsqueeze(-1), generator)
 
     def forward(self, x: Tensor, e: Tensor, hypergraph: Hypergraph) -> tuple[Tensor, Tensor]:
-        """Pass messages there and back.
+        """Pass messages from nodes to hyperedges, and from hyperedges to nodes.
 
         Parameters
         ----------
@@ -206,7 +225,7 @@ class DensityAwareAttention(nn.Module):
         e : Tensor, (m, in_features)
             Hyperedge embeddings E; they enter the attention only, not the sums.
         hypergraph : Hypergraph
-            Of n nodes and m hyperedges.
+            It has n nodes and m hyperedges.
 
         Returns
         -------
@@ -228,15 +247,7 @@ class DensityAwareAttention(nn.Module):
         _check_rows("x", x, hypergraph.n_nodes, self)
         _check_rows("e", e, hypergraph.n_hyperedges, self)
         wx, e_share = self.project(x, e)
-        return trace(
-            wx,
-            e_share,
-            self.vectors(),
-            hypergraph,
-            self.delta if self.density else None,
-            self.neighbourhood,
-            activation=self.final_activation,
-        )
+        return trace(wx, e_share, self.vectors(), hypergraph, self.config)
 
     def project(self, x: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
         """Return WX, (n, heads, out_features), and the products of We with its half of α_X, (m, heads)."""
@@ -259,11 +270,11 @@ class DensityAwareAttention(nn.Module):
         Parameters
         ----------
         weights : AttentionWeights
-            Of r layers.
+            The weights of r layers.
         x, e : Tensor, (n, r, in_features), (m, r, in_features)
             What `forward` takes, for each layer.
         hypergraph : Hypergraph
-            Of n nodes and m hyperedges.
+            It has n nodes and m hyperedges.
 
         Returns
         -------
@@ -278,18 +289,18 @@ class DensityAwareAttention(nn.Module):
     def attend(
         self, weights: AttentionWeights, wx: Tensor, e_share: Tensor, hypergraph: Hypergraph
     ) -> tuple[Tensor, Tensor]:
-        """Pass the messages of r layers there and back, the projections being done.
+        """Pass the messages of r layers to hyperedges and on to nodes, the projections being done.
 
         Parameters
         ----------
         weights : AttentionWeights
-            Of r layers.
+            The weights of r layers.
         wx : Tensor, (n, r · heads, out_features)
             WX.
         e_share : Tensor, (m, r · heads)
             Products of We with the second half of α_X.
         hypergraph : Hypergraph
-            Of n nodes and m hyperedges.
+            It has n nodes and m hyperedges.
 
         Returns
         -------
@@ -301,24 +312,16 @@ class DensityAwareAttention(nn.Module):
             to_node=weights.to_node.flatten(0, 1),
             from_hyperedge=weights.from_hyperedge.flatten(0, 1),
         )
-        both = pass_messages(
-            wx,
-            e_share,
-            vectors,
-            hypergraph,
-            delta=self.delta if self.density else None,
-            neighbourhood=self.neighbourhood,
-            density_gradient=self.density_gradient,
-            activation=self.final_activation,
-        )
+        both = pass_messages(wx, e_share, vectors, hypergraph, self.config)
         nodes, hyperedges = (each.view(len(each), len(weights.weight), -1) for each in both)
         return nodes, hyperedges
 
     def extra_repr(self) -> str:
         """Describe the layer for print."""
+        config = self.config
         return (
-            f"{self.in_features}, {self.out_features}, heads={self.heads}, delta={self.delta}, "
-            f"density={self.density}, neighbourhood={self.neighbourhood!r}"
+            f"{self.in_features}, {self.out_features}, heads={self.heads}, delta={config.delta}, "
+            f"density={config.density}, neighbourhood={config.neighbourhood!r}"
         )
 
 

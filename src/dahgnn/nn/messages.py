@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -10,39 +9,24 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from dahgnn.config import AttentionConfig
 from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.kernels.incidence import Incidence
+from dahgnn.kernels.incidence import Incidence, Segments
+from dahgnn.kernels.protocol import Kernels, MessageSettings, Vectors
 from dahgnn.nn.density import hyperedge_density, node_density, rounding, scale_density
-from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, coefficients, highest_score, kernels_for
-
-
-class Vectors(NamedTuple):
-    """The attention vectors that multiply rows of units, each (heads, units).
-
-    Attributes
-    ----------
-    from_node : Tensor
-        First half of α_X, for the row of the sending node.
-    to_node : Tensor
-        Second half of α_E, for the row of the receiving node.
-    from_hyperedge : Tensor
-        First half of α_E, for the row of the sending hyperedge.
-    """
-
-    from_node: Tensor
-    to_node: Tensor
-    from_hyperedge: Tensor
+from dahgnn.ops.backend import kernels_for
+from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, coefficients, highest_score
 
 
 class Step(NamedTuple):
-    """One direction of a pass: senders, receivers, and what comes of it.
+    """One direction of a pass, from its senders to its receivers.
 
     Attributes
     ----------
     values : Tensor, (senders, heads, units)
         What is summed.
     source, target : Tensor, (senders, heads), (receivers, heads)
-        Their shares of the attention scores.
+        The shares of senders and receivers in the attention scores.
     density, bias : Tensor, (senders, heads), or None
         The density of the senders, and what it adds to the scores.
     peak : Tensor, (heads,)
@@ -69,12 +53,12 @@ class Trace(NamedTuple):
 
     Attributes
     ----------
-    there, back : Step
-        From nodes to hyperedges, and from hyperedges to nodes.
+    to_hyperedges, to_nodes : Step
+        The step from nodes to hyperedges, and the step from hyperedges to nodes that follows it.
     """
 
-    there: Step
-    back: Step
+    to_hyperedges: Step
+    to_nodes: Step
 
 
 def pass_messages(
@@ -82,11 +66,8 @@ def pass_messages(
     e_share: Tensor,
     vectors: Vectors,
     hypergraph: Hypergraph,
+    config: AttentionConfig,
     *,
-    delta: float | None,
-    neighbourhood: str,
-    density_gradient: bool = False,
-    activation: bool = True,
     backend: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Sum nodes into hyperedges and hyperedges into nodes by density-aware attention, (3) to (12).
@@ -102,36 +83,45 @@ def pass_messages(
     vectors : Vectors
         The other attention vectors.
     hypergraph : Hypergraph
-        Of n nodes and m hyperedges.
-    delta : float or None
-        Threshold of the density; None leaves the density out.
-    neighbourhood : {"centre", "shared"}
-        See `Hypergraph.neighbourhood`.
-    density_gradient : bool
-        Whether the gradient flows through the density; no kernel does that.
-    activation : bool
-        Whether the nodes pass an ELU; the hyperedges always do.
+        It has n nodes and m hyperedges.
+    config : AttentionConfig
+        The switches of the layer. No kernel has a gradient through the density, so the reference computes it.
     backend : {"auto", "reference", "kernel"}, optional
-        See `ops.using`.
+        See `ops.backend.using`.
 
     Returns
     -------
     nodes, hyperedges : Tensor, (n, heads, units), (m, heads, units)
         X̃ and Ẽ.
     """
-    kernels = None if density_gradient and delta is not None else kernels_for(wx, backend)
+    kernels = None if config.density and config.density_gradient else kernels_for(wx, backend)
     if kernels is None:
-        traced = trace(wx, e_share, vectors, hypergraph, delta, neighbourhood, density_gradient, activation)
-        return traced.back.sums, traced.there.sums
-    # The gradient of the density is not wanted, so that only its forward direction is needed.
-    neighbours = None if delta is None else hypergraph.neighbourhood(neighbourhood)[0]
-    settings = {"slope": NEGATIVE_SLOPE, "activation": activation}
-    density = {"neighbours": neighbours, "delta": delta, "tolerance": rounding(wx.dtype)}
-    paths = hypergraph.to_hyperedges, hypergraph.to_nodes
-    return cast(
-        tuple[Tensor, Tensor],
-        _PassMessages.apply(wx, e_share, *vectors, paths, density, settings, kernels),
+        traced = trace(wx, e_share, vectors, hypergraph, config)
+        return traced.to_nodes.sums, traced.to_hyperedges.sums
+    fused = _Fused(
+        kernels,
+        hypergraph.to_hyperedges,
+        hypergraph.to_nodes,
+        # The density gets no gradient, so that only the forward direction of the neighbourhood is needed.
+        hypergraph.neighbourhood(config.neighbourhood)[0] if config.density else None,
+        MessageSettings(
+            slope=NEGATIVE_SLOPE,
+            delta=config.delta if config.density else None,
+            tolerance=rounding(wx.dtype),
+            activation=config.final_activation,
+        ),
     )
+    return cast(tuple[Tensor, Tensor], _PassMessages.apply(wx, e_share, *vectors, fused))
+
+
+class _Fused(NamedTuple):
+    """What the fused layer needs besides tensors that get a gradient; see `Kernels.messages_forward`."""
+
+    kernels: Kernels
+    to_hyperedges: Incidence
+    to_nodes: Incidence
+    neighbours: Segments | None
+    settings: MessageSettings
 
 
 class _PassMessages(Function):
@@ -145,50 +135,41 @@ class _PassMessages(Function):
         from_node: Tensor,
         to_node: Tensor,
         from_hyperedge: Tensor,
-        paths: tuple[Incidence, Incidence],
-        density: dict[str, Any],
-        settings: dict[str, Any],
-        kernels: ModuleType,
+        fused: _Fused,
     ) -> tuple[Tensor, Tensor]:
-        vectors = from_node, to_node, from_hyperedge
-        nodes, hyperedges, kept = kernels.messages_forward(
-            wx, e_share, vectors, *paths, **density, **settings
+        vectors = Vectors(from_node, to_node, from_hyperedge)
+        nodes, hyperedges, kept = fused.kernels.messages_forward(
+            wx, e_share, vectors, fused.to_hyperedges, fused.to_nodes, fused.neighbours, fused.settings
         )
         ctx.save_for_backward(wx, e_share, *vectors, nodes, hyperedges, *kept)
-        ctx.paths, ctx.settings, ctx.kernels = paths, settings, kernels
+        ctx.fused = fused
         ctx.set_materialize_grads(False)
         return nodes, hyperedges
 
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, to_nodes: Tensor | None, to_hyperedges: Tensor | None
+        ctx: Any, nodes_gradient: Tensor | None, hyperedges_gradient: Tensor | None
     ) -> tuple[Tensor | None, ...]:
+        fused: _Fused = ctx.fused
         wx, e_share, *rest = ctx.saved_tensors
-        vectors, (nodes, hyperedges, *kept) = tuple(rest[:3]), rest[3:]
-        if to_nodes is None:
-            to_nodes = torch.zeros_like(nodes)
-        wx_gradient, e_gradient, vector_gradients = ctx.kernels.messages_backward(
-            to_nodes, to_hyperedges, wx, e_share, vectors, nodes, hyperedges, tuple(kept), *ctx.paths,
-            **ctx.settings,
+        vectors, (nodes, hyperedges, *kept) = Vectors(*rest[:3]), rest[3:]
+        if nodes_gradient is None:
+            nodes_gradient = torch.zeros_like(nodes)
+        wx_gradient, e_gradient, vector_gradients = fused.kernels.messages_backward(
+            nodes_gradient, hyperedges_gradient, wx, e_share, vectors, nodes, hyperedges, tuple(kept),
+            fused.to_hyperedges, fused.to_nodes, fused.settings,
         )  # fmt: skip
-        return (wx_gradient, e_gradient, *vector_gradients.unbind(), None, None, None, None)
+        return (wx_gradient, e_gradient, *vector_gradients.unbind(), None)
 
 
 def trace(
-    wx: Tensor,
-    e_share: Tensor,
-    vectors: Vectors,
-    hypergraph: Hypergraph,
-    delta: float | None,
-    neighbourhood: str,
-    density_gradient: bool = False,
-    activation: bool = True,
+    wx: Tensor, e_share: Tensor, vectors: Vectors, hypergraph: Hypergraph, config: AttentionConfig
 ) -> Trace:
     """Compute what `pass_messages` gives in the paper's steps, in plain PyTorch, and keep all of them."""
 
     def constant(tensor: Tensor) -> Tensor:
-        return tensor if density_gradient else tensor.detach()
+        return tensor if config.density_gradient else tensor.detach()
 
     def step(
         values: Tensor,
@@ -204,9 +185,14 @@ def trace(
         return Step(values, source, target, density, bias, peak.squeeze(0), sums)
 
     from_node, to_node = ((wx * vector).sum(-1) for vector in (vectors.from_node, vectors.to_node))
-    density = None if delta is None else node_density(constant(wx), hypergraph, delta, neighbourhood)
-    there = step(wx, from_node, e_share, density, hypergraph.to_hyperedges, True)
-    from_hyperedge = (there.sums * vectors.from_hyperedge).sum(-1)
+    density = None
+    if config.density:
+        density = node_density(constant(wx), hypergraph, config.delta, config.neighbourhood)
+    to_hyperedges = step(wx, from_node, e_share, density, hypergraph.to_hyperedges, True)
+    hyperedges = to_hyperedges.sums
+    from_hyperedge = (hyperedges * vectors.from_hyperedge).sum(-1)
     density = None if density is None else hyperedge_density(density, hypergraph)
-    back = step(there.sums, from_hyperedge, to_node, density, hypergraph.to_nodes, activation)
-    return Trace(there, back)
+    to_nodes = step(
+        hyperedges, from_hyperedge, to_node, density, hypergraph.to_nodes, config.final_activation
+    )
+    return Trace(to_hyperedges, to_nodes)

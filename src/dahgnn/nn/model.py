@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, elu
 
-from dahgnn.checks import check_count
+from dahgnn.checks import bad_type, check_count
 from dahgnn.config import ModelConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.nn.layers import AttentionWeights, DensityAwareAttention, HypergraphConvolution, xavier_uniform
-from dahgnn.ops.sparse import Dropout, PropagatedFeatures, Weights, grouped_product
+from dahgnn.ops.propagated import DropUnits, Folded, PropagatedFeatures, Weights
+from dahgnn.ops.sparse import grouped_product
 
 _ATTENTION = ("weight", "attention_node", "attention_hyperedge")
 
@@ -29,10 +30,8 @@ class DAHGNN(nn.Module):
         Length d₀ of a feature vector.
     n_classes : int
         Number of classes c, two or more.
-    hidden, heads, units, delta, density, neighbourhood, density_gradient, convolution, final_activation
-        As in `ModelConfig`, with the paper's values as defaults.
-    activation, dropout, shortcut
-        Likewise; not in the paper, and off.
+    config : ModelConfig, optional
+        The switches; by default the paper's.
     generator : torch.Generator, optional
         Source of the initial weights.
 
@@ -48,71 +47,42 @@ class DAHGNN(nn.Module):
         self,
         in_features: int,
         n_classes: int,
+        config: ModelConfig | None = None,
         *,
-        hidden: int = ModelConfig.hidden,
-        heads: int = ModelConfig.heads,
-        units: int = ModelConfig.units,
-        delta: float = ModelConfig.delta,
-        density: bool = ModelConfig.density,
-        neighbourhood: str = ModelConfig.neighbourhood,
-        density_gradient: bool = ModelConfig.density_gradient,
-        convolution: str = ModelConfig.convolution,
-        final_activation: bool = ModelConfig.final_activation,
-        activation: bool = ModelConfig.activation,
-        dropout: float = ModelConfig.dropout,
-        shortcut: bool = ModelConfig.shortcut,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        config = ModelConfig() if config is None else config
         check_count("in_features", in_features, "DAHGNN")
         check_count("n_classes", n_classes, "DAHGNN", low=2)
-        self.in_features, self.n_classes = in_features, n_classes
-        self.config = ModelConfig(
-            hidden=hidden,
-            heads=heads,
-            units=units,
-            delta=delta,
-            density=density,
-            neighbourhood=neighbourhood,
-            density_gradient=density_gradient,
-            convolution=convolution,
-            final_activation=final_activation,
-            activation=activation,
-            dropout=dropout,
-            shortcut=shortcut,
-        )
-        attention = partial(
-            DensityAwareAttention,
-            delta=delta,
-            density=density,
-            neighbourhood=neighbourhood,
-            density_gradient=density_gradient,
-            generator=generator,
-        )
+        if not isinstance(config, ModelConfig):
+            raise bad_type("config", "DAHGNN", "a ModelConfig", type(config).__name__)
+        self.in_features, self.n_classes, self.config = in_features, n_classes, config
         self.convolution = HypergraphConvolution(
-            in_features, hidden, convolution=convolution, generator=generator
+            in_features, config.hidden, convolution=config.convolution, generator=generator
         )
-        self.attention1 = attention(hidden, units, heads=heads)
-        self.attention2 = attention(heads * units, n_classes, final_activation=final_activation)
-        self.shortcut = nn.Parameter(torch.empty(hidden, n_classes)) if shortcut else None
+        make = partial(DensityAwareAttention.from_config, generator=generator)
+        # The ELU that may be left out is that of the last layer.
+        inner = replace(config, final_activation=True)
+        self.attention1 = make(config.hidden, config.units, inner, heads=config.heads)
+        self.attention2 = make(config.heads * config.units, n_classes, config)
+        self.shortcut = nn.Parameter(torch.empty(config.hidden, n_classes)) if config.shortcut else None
         if self.shortcut is not None:
             xavier_uniform(self.shortcut, generator)
 
     @classmethod
-    def from_config(
-        cls, in_features: int, n_classes: int, config: ModelConfig, generator: torch.Generator | None = None
-    ) -> DAHGNN:
-        """Make the network that a config describes."""
-        return cls(in_features, n_classes, **asdict(config), generator=generator)
+    def from_settings(cls, settings: Mapping[str, Any]) -> DAHGNN:
+        """Make a network from its `settings`, such as those in the header of a file."""
+        switches = dict(settings)
+        in_features, n_classes = switches.pop("in_features"), switches.pop("n_classes")
+        return cls(in_features, n_classes, ModelConfig.from_mapping(switches))
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the constructor needs to make a network of the same shape."""
+        """The sizes and switches in one flat mapping, of which `from_settings` makes such a network."""
         return {"in_features": self.in_features, "n_classes": self.n_classes, **asdict(self.config)}
 
-    def fold(
-        self, features: Tensor, hypergraph: Hypergraph, precision: str = "float32"
-    ) -> Callable[[Weights, Dropout], tuple[Tensor, Tensor]]:
+    def fold(self, features: Tensor, hypergraph: Hypergraph, precision: str = "float32") -> Folded:
         """Return a function that computes the logits of these features again and again, as weights change.
 
         The features are propagated once. In the paper's network nothing stands between the convolution and
@@ -122,11 +92,11 @@ class DAHGNN(nn.Module):
         Parameters
         ----------
         features : Tensor, (n, in_features)
-            One row a node.
+            Each row is a node's.
         hypergraph : Hypergraph
-            Of the same nodes.
+            The hypergraph of the same nodes.
         precision : {"float32", "bfloat16"}
-            Of the large product, see `PropagatedFeatures`.
+            The precision of the large product, see `PropagatedFeatures`.
 
         Returns
         -------
@@ -138,7 +108,7 @@ class DAHGNN(nn.Module):
             features, lambda rows: self.convolution.to_hyperedges(rows, hypergraph), precision
         )
 
-        def logits(weights: Weights, drop: Dropout) -> tuple[Tensor, Tensor]:
+        def logits(weights: Weights, drop: DropUnits) -> tuple[Tensor, Tensor]:
             embeddings = self._convolve(weights, propagated.__matmul__, hypergraph)
             if self.config.dropout == 0:
                 result = self._attend(weights, embeddings, hypergraph)
@@ -190,7 +160,7 @@ class DAHGNN(nn.Module):
         weights: Weights,
         embeddings: tuple[Tensor, Tensor],
         hypergraph: Hypergraph,
-        drop: Dropout | None = None,
+        drop: DropUnits | None = None,
     ) -> Tensor:
         """Return the logits (n, r, n_classes) for what the convolution gave."""
         first, second = (
@@ -213,7 +183,7 @@ class DAHGNN(nn.Module):
         logits = self.attention2.apply_to_runs(second, x, e, hypergraph)[0]
         return logits if self.shortcut is None else logits + grouped_product(hidden, weights["shortcut"])
 
-    def _drop(self, x: Tensor, e: Tensor, drop: Dropout | None, stage: int) -> tuple[Tensor, Tensor]:
+    def _drop(self, x: Tensor, e: Tensor, drop: DropUnits | None, stage: int) -> tuple[Tensor, Tensor]:
         """Drop units of nodes and of hyperedges, in two stages."""
         share = self.config.dropout
         return (x, e) if drop is None or share == 0 else (drop(x, share, stage), drop(e, share, stage + 1))

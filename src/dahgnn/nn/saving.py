@@ -1,4 +1,4 @@
-"""Save and load fitted networks: safetensors, whose JSON header holds format, version and settings."""
+"""Save and load fitted networks as safetensors, whose JSON header holds format, version and settings."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def save_model(model: DAHGNN | HGNN, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : DAHGNN or HGNN
-        With its weights, on any device.
+        The network, on any device.
     path : path
-        By custom ``….safetensors``; missing folders are made.
+        The name ends in ``.safetensors`` by custom. Missing folders are made.
     """
     kind = type(model).__name__
     if type(model) not in _MODELS.values():
@@ -53,7 +53,7 @@ def _rebuild(header: dict[str, Any], path: str | os.PathLike[str]) -> DAHGNN | H
     """Make the network that the header describes, without memory for its weights."""
     try:
         with torch.device("meta"):
-            return _MODELS[header["model"]](**header["settings"])
+            return _MODELS[header["model"]].from_settings(header["settings"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"The header of the model file {path} is damaged ({str(error).splitlines()[0]})."

@@ -7,13 +7,8 @@ runs over segments: nothing is scattered, so results repeat bit for bit.
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache, cached_property
-from types import ModuleType
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -22,17 +17,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import elu, embedding_bag, leaky_relu
 
-from dahgnn.checks import check_choice
-from dahgnn.kernels.cpu import launch as kernels_cpu
-from dahgnn.kernels.gpu import launch as kernels_gpu
 from dahgnn.kernels.incidence import Incidence, Segments
-
-logger = logging.getLogger(__name__)
-
-# Weights of r networks of one kind by name, each (r, …), and what drops units: of values (n, r, units), the
-# share to drop, and at which of the network's stages. A network that can be folded takes both.
-Weights = Mapping[str, Tensor]
-Dropout = Callable[[Tensor, float, int], Tensor]
+from dahgnn.kernels.protocol import Kernels
+from dahgnn.ops.backend import kernels_for
 
 # Slope of the LeakyReLU of the attention; the paper names none, this is that of GAT.
 NEGATIVE_SLOPE = 0.2
@@ -40,66 +27,8 @@ NEGATIVE_SLOPE = 0.2
 # Numbers that one gathered block of neighbours may hold: 64 MiB in float32.
 _BLOCK = 1 << 24
 
-# Columns of the features that are propagated at a time.
-_COLUMNS_AT_ONCE = 64
-
-# From so many columns, and so many numbers in each of their sums, a GPU takes a product in so many parts.
-_MANY_COLUMNS, _LONG_SUM, _PARTS = 128, 4096, 4
-
 # Inner dimension up to which a product is not worth a library's preparations.
 _SMALL = 64
-
-
-BACKENDS = ("auto", "reference", "kernel")
-
-_backend: ContextVar[str] = ContextVar("backend", default="auto")
-
-
-@contextmanager
-def using(backend: str) -> Iterator[None]:
-    """Choose what computes within the block.
-
-    Parameters
-    ----------
-    backend : {"auto", "reference", "kernel"}
-        "auto" takes a compiled kernel where there is one and the plain PyTorch of this module elsewhere;
-        "reference" always the latter; "kernel" fails where there is none.
-
-    Examples
-    --------
-    >>> with using("reference"):
-    ...     _backend.get()
-    'reference'
-    """
-    check_choice("backend", backend, BACKENDS, "using")
-    token = _backend.set(backend)
-    try:
-        yield
-    finally:
-        _backend.reset(token)
-
-
-def kernels_for(tensor: Tensor, backend: str | None = None) -> ModuleType | None:
-    """Return the module with kernels for such tensors, or None for the reference; see `using`."""
-    chosen = _backend.get() if backend is None else backend
-    check_choice("backend", chosen, BACKENDS, "ops")
-    if chosen == "reference":
-        return None
-    for kernels in (kernels_cpu, kernels_gpu):
-        if kernels.supports(tensor):
-            return kernels
-    if chosen == "kernel":
-        raise ValueError(f"There must be a kernel for {tensor.dtype} on {tensor.device}. Got none.")
-    if tensor.device.type == "cpu" and kernels_cpu.library() is None:
-        _say_slow()
-    return None
-
-
-@cache
-def _say_slow() -> None:
-    logger.warning(
-        "The compiled kernels are not there, so plain PyTorch computes, slower. Is there a C++ compiler?"
-    )
 
 
 class _Gather(Function):
@@ -110,8 +39,8 @@ class _Gather(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        incidence = ctx.incidence
-        return _segment_sum(gradient, incidence.positions, incidence.backward.offsets), None
+        backward, positions = ctx.incidence.backward_order()
+        return _segment_sum(gradient, positions, backward.offsets), None
 
 
 class _Spread(Function):
@@ -145,8 +74,15 @@ def _segment_sum(values: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
     return total.reshape(len(offsets) - 1, *values.shape[1:])
 
 
+def _check_gradient(values: Tensor, incidence: Incidence) -> None:
+    """Refuse incidences without a backward order where sources get a gradient."""
+    if values.requires_grad and torch.is_grad_enabled():
+        incidence.backward_order()
+
+
 def gather(values: Tensor, incidence: Incidence) -> Tensor:
     """Give each incidence the value of its source: (sources, …) → (t, …)."""
+    _check_gradient(values, incidence)
     return cast(Tensor, _Gather.apply(values, incidence))
 
 
@@ -166,15 +102,15 @@ class _GatherSum(Function):
         ctx: Any,
         values: Tensor,
         forward: Segments,
-        backward: Segments,
+        backward: Segments | None,
         source_scale: Tensor | None,
         target_scale: Tensor | None,
-        kernels: ModuleType | None,
+        kernels: Kernels | None,
     ) -> Tensor:
         ctx.swapped = backward, forward, target_scale, source_scale, kernels
         if kernels is not None:
             flat = values.reshape(len(values), math.prod(values.shape[1:]))
-            sums: Tensor = kernels.gather_sum(flat, forward, source_scale, target_scale)
+            sums = kernels.gather_sum(flat, forward, source_scale, target_scale)
             return sums.view(len(forward), *values.shape[1:])
         column = (-1,) + (1,) * (values.dim() - 1)
         scaled = values if source_scale is None else values * source_scale.view(column)
@@ -201,16 +137,17 @@ def gather_sum(
     values : Tensor, (sources, …)
         What is summed.
     incidence : Incidence
-        Who sends to whom.
+        The sources of each target.
     source_scale, target_scale : Tensor, (sources,), (targets,), optional
         Factors before and after the sum, of the values' precision; they get no gradient.
     backend : {"auto", "reference", "kernel"}, optional
-        See `using`.
+        See `ops.backend.using`.
 
     Returns
     -------
     Tensor, (targets, …)
     """
+    _check_gradient(values, incidence)
     kernels = kernels_for(values, backend)
     return cast(
         Tensor,
@@ -220,10 +157,10 @@ def gather_sum(
 
 class _GroupedProduct(Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, weights: Tensor, kernels: ModuleType) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, weights: Tensor, kernels: Kernels) -> Tensor:
         ctx.save_for_backward(rows, weights)
         ctx.kernels = kernels
-        return cast(Tensor, kernels.grouped_product(rows, weights))
+        return kernels.grouped_product(rows, weights)
 
     @staticmethod
     @once_differentiable
@@ -237,11 +174,11 @@ def grouped_product(rows: Tensor, weights: Tensor, *, backend: str | None = None
     Parameters
     ----------
     rows : Tensor, (n, groups, inner)
-        Rows of all groups.
+        Each row has a part for each group.
     weights : Tensor, (groups, inner, outer)
-        Their matrices.
+        The matrix of each group.
     backend : {"auto", "reference", "kernel"}, optional
-        See `using`.
+        See `ops.backend.using`.
 
     Returns
     -------
@@ -265,7 +202,7 @@ def attention_scores(source: Tensor, target: Tensor, incidence: Incidence) -> Te
     target : Tensor, (targets, heads)
         Product of the target's row with the other half.
     incidence : Incidence
-        Who sends to whom.
+        The sources of each target.
 
     Returns
     -------
@@ -309,7 +246,7 @@ def scale_between(values: Tensor, peak: Tensor, tolerance: float, among: Tensor 
     tolerance : float
         A range of at most this share of the greatest value, or of one, counts as none, and gives zeros.
     among : Tensor, (t, heads), optional
-        Whose range it is instead of the values' own; values outside become its ends.
+        Values whose range is taken instead of the values' own; what lies outside becomes its ends.
 
     Returns
     -------
@@ -322,93 +259,6 @@ def scale_between(values: Tensor, peak: Tensor, tolerance: float, among: Tensor 
     equal = span <= tolerance * high.abs().clamp_min(1)
     scaled = (values - low) / span.masked_fill(equal, 1) * peak.clamp_min(0)
     return scaled.masked_fill(equal, 0)
-
-
-class PropagatedFeatures:
-    """Features that are propagated once, and multiplied with weights that change.
-
-    Parameters
-    ----------
-    features : Tensor, (n, d)
-        One row a node; they get no gradient.
-    propagate : callable
-        Linear map of rows, (n, …) → (s, …).
-    precision : {"float32", "bfloat16"}
-        The latter keeps a rounded copy on a CUDA device and multiplies that, with sums in float32.
-
-    Attributes
-    ----------
-    matrix : Tensor, (s, used)
-        The rows, without columns of zeros.
-    """
-
-    def __init__(
-        self, features: Tensor, propagate: Callable[[Tensor], Tensor], precision: str = "float32"
-    ) -> None:
-        features = features.detach()
-        # Columns of zeros, such as the margins of images, reach nothing and get no gradient. On a GPU picking
-        # the rows of their weights takes longer than it spares.
-        used = torch.ones_like(features[0], dtype=torch.bool) if features.is_cuda else features.any(0)
-        columns = used.nonzero().squeeze(1)
-        self.used = None if len(columns) == features.shape[1] else columns
-        rounded = precision == "bfloat16" and features.is_cuda and features.dtype == torch.float32
-        dtype = torch.bfloat16 if rounded else features.dtype
-        rows = len(propagate(features[:, :1]))
-        self.matrix = features.new_empty(rows, len(columns), dtype=dtype)
-        # Some columns at a time, so that no second copy of the features is made on the way.
-        for start in range(0, len(columns), _COLUMNS_AT_ONCE):
-            some = slice(start, start + _COLUMNS_AT_ONCE)
-            self.matrix[:, some] = propagate(features[:, columns[some]])
-
-    @cached_property
-    def transposed(self) -> Tensor:
-        """The matrix once more, in the order in which the gradient needs it: (used, s)."""
-        return self.matrix.T if self.matrix.is_cuda else self.matrix.T.contiguous()
-
-    def __matmul__(self, weight: Tensor) -> Tensor:
-        if self.used is not None:
-            weight = weight.index_select(0, self.used)
-        return cast(Tensor, _FixedProduct.apply(self, weight))
-
-
-class _FixedProduct(Function):
-    @staticmethod
-    def forward(ctx: Any, fixed: PropagatedFeatures, weight: Tensor) -> Tensor:
-        ctx.fixed = fixed
-        return _product(fixed.matrix, weight)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
-        return None, _product(ctx.fixed.transposed, gradient)
-
-
-def _product(matrix: Tensor, weight: Tensor) -> Tensor:
-    kernels = kernels_for(matrix)
-    if kernels is kernels_cpu and kernels_cpu.supports_product(matrix, weight.shape[1]):
-        return kernels_cpu.product(matrix, weight)
-    if matrix.is_cuda and matrix.shape[1] > _LONG_SUM and weight.shape[1] >= _MANY_COLUMNS:
-        return _split_product(matrix, weight)
-    return _matmul(matrix, weight)
-
-
-def _matmul(matrix: Tensor, weight: Tensor) -> Tensor:
-    """Multiply in the precision of the matrix, sum in that of the weight: (…, n, d) and (…, d, c)."""
-    if matrix.dtype == weight.dtype:
-        return matrix @ weight
-    multiply = torch.mm if matrix.dim() == 2 else torch.bmm
-    return multiply(matrix, weight.to(matrix.dtype), out_dtype=weight.dtype)
-
-
-def _split_product(matrix: Tensor, weight: Tensor) -> Tensor:
-    """Sum over parts of the inner dimension, which keeps more of a GPU busy than its library does."""
-    inner = matrix.shape[1] // _PARTS * _PARTS
-    parts = (
-        matrix[:, :inner].unflatten(1, (_PARTS, -1)).transpose(0, 1),
-        weight[:inner].unflatten(0, (_PARTS, -1)),
-    )
-    total = _matmul(*parts).sum(0)
-    return total if inner == matrix.shape[1] else total + _matmul(matrix[:, inner:], weight[inner:])
 
 
 def attend(
@@ -431,7 +281,7 @@ def attend(
     bias : Tensor, (sources, heads), or None
         The scaled density, added to the scores.
     incidence : Incidence
-        Who sends to whom.
+        The sources of each target.
     activation : bool
         Whether the sums pass an ELU.
 

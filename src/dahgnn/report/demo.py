@@ -29,7 +29,7 @@ from dahgnn.nn.hgnn import HGNN
 from dahgnn.nn.model import DAHGNN
 from dahgnn.report.projection import draw_embedding, tsne
 from dahgnn.training.fit import FitResult, accuracy, fit
-from dahgnn.training.plain_loop import Epoch
+from dahgnn.training.run import Epoch
 from dahgnn.training.splits import Split, split_per_class
 
 LABELLED_PER_CLASS = 50
@@ -61,10 +61,8 @@ class Network:
 _PAPER = PRESETS["paper"]
 _WITHOUT = replace(_PAPER.model, density=False)
 NETWORKS = (
-    Network("DA-HGNN", lambda d, c, g: DAHGNN.from_config(d, c, _PAPER.model, g), _PAPER.training),
-    Network(
-        "DA-HGNN without density", lambda d, c, g: DAHGNN.from_config(d, c, _WITHOUT, g), _PAPER.training
-    ),
+    Network("DA-HGNN", lambda d, c, g: DAHGNN(d, c, _PAPER.model, generator=g), _PAPER.training),
+    Network("DA-HGNN without density", lambda d, c, g: DAHGNN(d, c, _WITHOUT, generator=g), _PAPER.training),
     # Dropout and weight decay are those of HGNN's own paper, the units half as many, which saves time; the
     # schedule is the same for all.
     Network("HGNN", lambda d, c, g: HGNN(d, c, hidden=64, generator=g), TrainingConfig(weight_decay=5e-4)),

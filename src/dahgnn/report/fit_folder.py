@@ -37,7 +37,7 @@ from dahgnn.report.projection import MOST_BY_TSNE, tsne
 from dahgnn.tables.columns import Column, as_texts
 from dahgnn.tables.sources import Source
 from dahgnn.tables.table import Table, read_table
-from dahgnn.training.plain_loop import Epoch
+from dahgnn.training.run import Epoch
 
 MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"
 MAPS = ("auto", "tsne", "pca")
@@ -416,7 +416,7 @@ def _networks(metrics: dict[str, Any]) -> str:
 
 def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array, str]:
     """Place the rows on a map by their hidden units, of which similar rows have similar ones."""
-    hidden = torch.cat([first.back.sums.flatten(1) for first, _ in classifier.traces()], 1)
+    hidden = torch.cat([first.to_nodes.sums.flatten(1) for first, _ in classifier.traces()], 1)
     if kind == "tsne" or (kind == "auto" and len(hidden) >= _FEWEST_FOR_TSNE):
         placed = tsne(hidden, seed=0).numpy()
         if np.isfinite(placed).all():  # rows that are all alike have no such map

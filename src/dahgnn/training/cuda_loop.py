@@ -15,9 +15,11 @@ import torch
 from torch import nn
 
 from dahgnn.config import TrainingConfig
-from dahgnn.kernels.gpu.tiles import compiling
+from dahgnn.kernels.gpu.programs import compiling
 from dahgnn.kernels.gpu.training import Adam, Dropout, Labels, Record
-from dahgnn.training.plain_loop import Folded, Parts, collect_interrupts
+from dahgnn.ops.propagated import Folded
+from dahgnn.training.interrupts import collect_interrupts
+from dahgnn.training.run import Parts
 
 # Epochs between two looks of the host; those behind the stop are computed in vain.
 _EPOCHS_AT_ONCE = 20
@@ -31,8 +33,16 @@ def _side_stream(device: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-class News(NamedTuple):
-    """New epochs of a run: the first, and rows of losses and accuracies of training and validation."""
+class NewEpochs(NamedTuple):
+    """The epochs of a run since the last look of the host.
+
+    Attributes
+    ----------
+    run, first : int
+        The number of the run, and the first of these epochs.
+    rows : list of list of float
+        The losses and then the accuracies of each epoch, of training and of validation.
+    """
 
     run: int
     first: int
@@ -45,17 +55,17 @@ class GraphLoop:
     Parameters
     ----------
     models : sequence of nn.Module
-        On a CUDA device; their weights are read now, and written by `restore_best`.
+        They are on a CUDA device. Their weights are read now, and written by `restore_best`.
     logits : callable
         Computes the logits (n, runs, n_classes) of all of them from their weights, see ``DAHGNN.fold``.
     parts : sequence of Parts
-        Of each run.
+        The labelled nodes of each run.
     shape : tuple of int
-        Of the logits.
+        The shape of the logits.
     config : TrainingConfig
         The schedule.
     seeds : sequence of int
-        Of each run's dropout.
+        The seed of each run's dropout.
 
     Attributes
     ----------
@@ -92,30 +102,30 @@ class GraphLoop:
         )
         self.drop = Dropout(seeds, self.record.epoch)
 
-    def run(self, note: Callable[[list[News]], None], tell: Callable[[], None]) -> None:
+    def run(self, note: Callable[[list[NewEpochs]], None], tell: Callable[[], None]) -> None:
         """Train until every run has ended.
 
         At each look ``note`` gets what is new, and ``tell`` may pass it on, while the device goes on. After
         Ctrl-C nobody is told, but all is noted that the weights have seen.
         """
         graph = self._capture()
-        news: list[News] = []
+        new: list[NewEpochs] = []
         with collect_interrupts() as interrupts:
             while not all(self.stopped) and not interrupts:
                 for _ in range(_EPOCHS_AT_ONCE):
                     graph.replay()
-                note(news)
+                note(new)
                 try:
                     tell()
                 except KeyboardInterrupt as error:
                     interrupts.append(error)
-                news = self._look()
-            note(news)
+                new = self._look()
+            note(new)
         if interrupts:
             raise interrupts[0]
         tell()
 
-    def _look(self) -> list[News]:
+    def _look(self) -> list[NewEpochs]:
         """Fetch the epochs since the last look, and note why runs ended."""
         record = self.record
         state = torch.stack((record.running, record.last_epoch, record.best_epoch))  # one copy, one wait
@@ -123,17 +133,17 @@ class GraphLoop:
         open_runs = [run for run, why in enumerate(self.stopped) if not why]
         oldest = min(self._seen[run] for run in open_runs)
         history = record.history[oldest : max(last) + 1].tolist()
-        news = []
+        new = []
         for run in open_runs:
             first = self._seen[run]
             rows = [row[run] for row in history[first - oldest : last[run] + 1 - oldest]]
             finite = math.isfinite(rows[-1][0] + rows[-1][1])  # the first that is not ends a run
-            news.append(News(run, first, rows if finite else rows[:-1]))
+            new.append(NewEpochs(run, first, rows if finite else rows[:-1]))
             self._seen[run] = last[run] + 1
             if not running[run]:
                 patient = last[run] - best[run] < self.config.patience
                 self.stopped[run] = "diverged" if not finite else "max_epochs" if patient else "patience"
-        return news
+        return new
 
     @torch.no_grad()
     def restore_best(self) -> None:

@@ -12,15 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from dahgnn.checks import as_features, as_indices, as_labels, as_tensor, bad_type, bad_value, check_seed
+from dahgnn.checks import as_indices, as_labels, bad_value
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.kernels.gpu import launch as kernels_gpu
-from dahgnn.ops.sparse import Dropout, Weights
+from dahgnn.ops.backend import has_gpu_kernels
+from dahgnn.ops.propagated import DropUnits, Folded, Weights
 from dahgnn.threads import threads_for
-from dahgnn.training.cuda_loop import GraphLoop, News
-from dahgnn.training.plain_loop import Classifier, Epoch, Folded, Labelled, Parts, PlainLoop, Run, seeded
-from dahgnn.training.splits import Split, check_split
+from dahgnn.training.cuda_loop import GraphLoop, NewEpochs
+from dahgnn.training.inputs import FitInputs, FitRequest
+from dahgnn.training.plain_loop import PlainLoop, seeded
+from dahgnn.training.run import Classifier, Epoch, Run
+from dahgnn.training.splits import Split
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ class FitResult:
     embedding : Tensor, (n, c)
         The network's last output, which the paper's figure shows.
     history : tuple of Epoch
-        One entry for each number of updates, from 0.
+        There is one entry for each number of updates, from 0.
     best_epoch : int
         The epoch of the lowest validation loss, whose weights the results are from.
     stopped : {"patience", "max_epochs", "interrupted", "diverged"}
@@ -118,9 +120,9 @@ def fit(
     model : DAHGNN, HGNN or another module
         Called as ``model(features, hypergraph)``; has ``in_features`` and ``n_classes``.
     features : array, (n, in_features)
-        One row a node.
+        Each row is a node's.
     hypergraph : Hypergraph
-        Of the same n nodes.
+        The hypergraph of the same n nodes.
     labels : array of int, (n,)
         Classes 0 … n_classes − 1, read at the training and validation nodes alone; −1 is unknown.
     split : Split
@@ -131,10 +133,10 @@ def fit(
         How much each labelled node counts in the losses, zero or more; all the same by default. With
         weights a network is trained epoch by epoch.
     seed : int
-        Of dropout. Torch's global random state is used meanwhile and then put back, so fits with
+        The seed of dropout. Torch's global random state is used meanwhile and then put back, so fits with
         dropout should not share a process in two threads.
     device : torch.device or str, optional
-        Where to train; by default where the hypergraph is. The model stays there.
+        Where to train; by default, where the hypergraph is. The model stays there.
     callback : callable, optional
         Called with an `Epoch` for each evaluation; on a CUDA device some epochs later.
     capture : bool
@@ -145,7 +147,7 @@ def fit(
     Returns
     -------
     FitResult
-        With the weights of the lowest validation loss, which the model now has. Ctrl-C ends the
+        It is that of the weights with the lowest validation loss, which the model now has. Ctrl-C ends the
         training early and gives the best so far.
 
     Examples
@@ -164,7 +166,20 @@ def fit(
     """
     heard = None if callback is None else lambda _, epoch: callback(epoch)
     (result,) = _fit(
-        [model], features, hypergraph, labels, [split], config, [seed], device, heard, capture, "fit", weights
+        FitRequest(
+            owner="fit",
+            models=[model],
+            features=features,
+            hypergraph=hypergraph,
+            labels=labels,
+            splits=[split],
+            config=config,
+            weights=weights,
+            seeds=[seed],
+            device=device,
+            callback=heard,
+            capture=capture,
+        )
     )
     return result
 
@@ -191,20 +206,20 @@ def fit_many(
     Parameters
     ----------
     models : sequence of modules
-        Of one class and with the same settings; each is trained in place.
+        They are of one class and have the same settings. Each is trained in place.
     features, hypergraph, labels, config, device, capture
-        As for `fit`, the same for all runs.
+        See `fit`; they are the same for all runs.
     splits : sequence of Split
-        One for each model.
+        There is one for each model.
     seeds : sequence of int, optional
-        Of each run's dropout; 0, 1, 2 and so on by default.
+        The seeds of each run's dropout; 0, 1, 2 and so on by default.
     callback : callable, optional
         Called with the number of the run and an `Epoch`.
 
     Returns
     -------
     list of FitResult
-        In the order of the models. After Ctrl-C it ends with the runs that were under way.
+        The results are in the order of the models. After Ctrl-C they end with the runs that were under way.
 
     Examples
     --------
@@ -220,143 +235,49 @@ def fit_many(
     >>> [result.accuracy(labels, split.test) for result, split in zip(results, splits, strict=True)]
     [1.0, 1.0, 1.0]
     """
-    models, splits = list(models), list(splits)
-    seeds = list(range(len(models))) if seeds is None else list(seeds)
-    for name, values in (("splits", splits), ("seeds", seeds)):
-        if len(values) != len(models):
-            raise bad_value(name, "fit_many", f"one for each of {len(models)} models", f"{len(values)}")
-    _check_alike(models)
+    models = list(models)
     return _fit(
-        models, features, hypergraph, labels, splits, config, seeds, device, callback, capture, "fit_many"
+        FitRequest(
+            owner="fit_many",
+            models=models,
+            features=features,
+            hypergraph=hypergraph,
+            labels=labels,
+            splits=list(splits),
+            config=config,
+            seeds=list(range(len(models)) if seeds is None else seeds),
+            device=device,
+            callback=callback,
+            capture=capture,
+        )
     )
 
 
-def _check_alike(models: list[nn.Module]) -> None:
-    if not models:
-        raise bad_value("models", "fit_many", "non-empty", "no model")
-    if len({id(model) for model in models}) < len(models):
-        raise bad_value("models", "fit_many", "different objects", "the same one twice")
-    for model in models[1:]:
-        if type(model) is not type(models[0]):
-            got = f"{type(models[0]).__name__} and {type(model).__name__}"
-            raise bad_value("models", "fit_many", "of one class", got)
-        first, other = (getattr(each, "settings", None) for each in (models[0], model))
-        if first != other:
-            raise bad_value("models", "fit_many", "of the same settings", f"{first} and {other}")
-
-
-def _fit(
-    models: list[nn.Module],
-    features: object,
-    hypergraph: Hypergraph,
-    labels: object,
-    splits: list[Split],
-    config: TrainingConfig | None,
-    seeds: list[int],
-    device: torch.device | str | None,
-    callback: Callable[[int, Epoch], None] | None,
-    capture: bool,
-    owner: str,
-    weights: object = None,
-) -> list[FitResult]:
-    config = TrainingConfig() if config is None else config
-    for name, values, kind in (
-        ("model", models, nn.Module),
-        ("hypergraph", [hypergraph], Hypergraph),
-        ("split", splits, Split),
-        ("config", [config], TrainingConfig),
-    ):
-        for value in values:
-            if not isinstance(value, kind):
-                raise bad_type(name, owner, f"a {kind.__name__}", type(value).__name__)
-    for seed in seeds:
-        check_seed(seed, owner)
-    device = hypergraph.device if device is None else torch.empty(0, device=device).device
-    with torch.inference_mode(False), torch.enable_grad(), threads_for(hypergraph.n_nodes):
-        task = _Task.make(models[0], features, hypergraph, labels, weights, device, owner)
-        runs = []
-        for number, (model, split, seed) in enumerate(zip(models, splits, seeds, strict=True)):
-            parts = task.parts(split, cast(Classifier, model).n_classes, owner)
-            runs.append(Run(number, model.to(device), parts, seed, callback))
-        return _Training(task, config, capture and weights is None).train(runs)
-
-
-@dataclass(frozen=True, eq=False)
-class _Task:
-    """What all runs share, checked; features and hypergraph are on the device."""
-
-    features: Tensor
-    hypergraph: Hypergraph
-    labels: Tensor
-    weights: Tensor | None
-
-    @classmethod
-    def make(
-        cls,
-        model: nn.Module,
-        features: object,
-        hypergraph: Hypergraph,
-        labels: object,
-        weights: object,
-        device: torch.device,
-        owner: str,
-    ) -> _Task:
-        for name in ("in_features", "n_classes"):
-            if not isinstance(getattr(model, name, None), int):
-                got = f"{type(model).__name__} without '{name}'"
-                raise bad_type("model", owner, "a module with 'in_features' and 'n_classes'", got)
-        shape = cast(Classifier, model)
-        rows = as_features(features, owner)
-        if rows.shape != (hypergraph.n_nodes, shape.in_features):
-            expected = f"of shape (n_nodes, in_features) = ({hypergraph.n_nodes}, {shape.in_features})"
-            raise bad_value("features", owner, expected, f"shape {tuple(rows.shape)}")
-        return cls(
-            features=rows.to(device, next(model.parameters()).dtype),
-            hypergraph=hypergraph.to(device),
-            labels=as_labels(labels, owner, n_nodes=len(rows)).cpu(),
-            weights=None if weights is None else _as_weights(weights, len(rows), owner),
-        )
-
-    def parts(self, split: Split, n_classes: int, owner: str) -> Parts:
-        """Return the labelled nodes of a split, on the device."""
-        check_split(split, self.labels, n_classes, owner, needs_validation=False)
-        chooses = split.validation if len(split.validation) else split.train
-        return Parts(*(self._labelled(nodes, owner) for nodes in (split.train, chooses)))
-
-    def _labelled(self, nodes: Tensor, owner: str) -> Labelled:
-        device = self.features.device
-        weights = None if self.weights is None else self.weights[nodes].to(self.features)
-        if weights is not None and not bool(weights.sum() > 0):
-            raise bad_value("weights", owner, "positive at some of the nodes that train or validate", "none")
-        return Labelled(nodes.to(device), self.labels[nodes].to(device), weights)
-
-
-def _as_weights(weights: object, n_nodes: int, owner: str) -> Tensor:
-    """Return weights of nodes as (n,), or say what is wrong."""
-    values = as_tensor(weights, "weights", owner)
-    if values.shape != (n_nodes,):
-        raise bad_value("weights", owner, f"of shape ({n_nodes},)", f"shape {tuple(values.shape)}")
-    if not bool((values.isfinite() & (values >= 0)).all()):
-        raise bad_value("weights", owner, "finite and at least 0", "others")
-    return values
+def _fit(request: FitRequest) -> list[FitResult]:
+    """Train all runs of a request."""
+    request.check()
+    with torch.inference_mode(False), torch.enable_grad(), threads_for(request.hypergraph.n_nodes):
+        inputs = FitInputs.make(request)
+        capture = request.capture and request.weights is None
+        return _Training(inputs, request.schedule, capture).train(inputs.make_runs(request))
 
 
 class _Training:
-    """Train runs on one task, side by side where that is possible."""
+    """Train runs on the same inputs, side by side where that is possible."""
 
-    def __init__(self, task: _Task, config: TrainingConfig, capture: bool) -> None:
-        self.task, self.config, self.capture = task, config, capture
+    def __init__(self, inputs: FitInputs, config: TrainingConfig, capture: bool) -> None:
+        self.inputs, self.config, self.capture = inputs, config, capture
 
     def train(self, runs: list[Run]) -> list[FitResult]:
         # What stands in the class itself is known to belong together; a subclass may add dropout, say, so it
         # does not inherit the folding.
-        model, inputs = runs[0].model, (self.task.features, self.task.hypergraph)
+        model, inputs = runs[0].model, (self.inputs.features, self.inputs.hypergraph)
         of_class = type(model).__dict__
         fold, capturable = of_class.get("fold"), of_class.get("capturable", False)
         folded = None if fold is None else fold(model, *inputs, self.config.precision)
         # The captured loop trains all weights; who has frozen some gets the plain one.
         trained = all(weight.requires_grad for run in runs for weight in run.model.parameters())
-        captured = self.capture and trained and kernels_gpu.supports(inputs[0]) and inputs[0].is_cuda
+        captured = self.capture and trained and has_gpu_kernels(inputs[0])
         results: list[FitResult] = []
         together = max(1, _ROWS_AT_ONCE // len(inputs[0])) if folded is not None and captured else 1
         for start in range(0, len(runs), together):
@@ -367,7 +288,7 @@ class _Training:
                 reasons = self._replay(some, folded or call_with_weights(some[0].model, inputs))
             else:
                 reasons = [PlainLoop(some[0], inputs, self.config, folded).train()]
-            results += [_result(run, self.task, why) for run, why in zip(some, reasons, strict=True)]
+            results += [_result(run, self.inputs, why) for run, why in zip(some, reasons, strict=True)]
             if "interrupted" in reasons:
                 break
         return results
@@ -376,22 +297,22 @@ class _Training:
         """Train by replays of a captured epoch; return why each run ended."""
         untold: list[tuple[Run, list[Epoch]]] = []
 
-        def note(news: list[News]) -> None:
-            untold.extend((runs[each.run], runs[each.run].note(each.rows)) for each in news)
+        def note(new: list[NewEpochs]) -> None:
+            untold.extend((runs[each.run], runs[each.run].note(each.rows)) for each in new)
 
         def tell() -> None:
             while untold:
                 run, epochs = untold.pop(0)
                 run.tell(epochs)
 
-        device = self.task.features.device
+        device = self.inputs.features.device
         # The capture takes the streams of the device, and a module's own dropout its generator.
         with torch.cuda.device(device), seeded(runs[0].seed, device):
             loop = GraphLoop(
                 [run.model for run in runs],
                 folded,
                 [run.parts for run in runs],
-                (len(self.task.labels), len(runs), cast(Classifier, runs[0].model).n_classes),
+                (len(self.inputs.labels), len(runs), cast(Classifier, runs[0].model).n_classes),
                 self.config,
                 [run.seed for run in runs],
             )
@@ -412,7 +333,7 @@ class _Training:
 def call_with_weights(model: nn.Module, inputs: tuple[Tensor, Hypergraph]) -> Folded:
     """Return a function that calls a network with the weights of one run, for a network without ``fold``."""
 
-    def logits(weights: Weights, _: Dropout) -> tuple[Tensor, Tensor]:
+    def logits(weights: Weights, _: DropUnits) -> tuple[Tensor, Tensor]:
         state = {name: weight.squeeze(0) for name, weight in weights.items()}
         trained = functional_call(model.train(), state, inputs).unsqueeze(1)
         if getattr(model, "dropout", None) == 0:
@@ -423,7 +344,7 @@ def call_with_weights(model: nn.Module, inputs: tuple[Tensor, Hypergraph]) -> Fo
     return logits
 
 
-def _result(run: Run, task: _Task, stopped: str) -> FitResult:
+def _result(run: Run, inputs: FitInputs, stopped: str) -> FitResult:
     """Give the network its best weights and compute what it says of all nodes."""
     if run.best is None:
         if stopped == "interrupted":
@@ -437,7 +358,7 @@ def _result(run: Run, task: _Task, stopped: str) -> FitResult:
         logger.warning("Training %s after %d epochs. The best was epoch %d.", stopped, seen, best_epoch)
     run.model.load_state_dict(run.best)
     with torch.no_grad():  # not folded: to the bit what the caller gets from the model
-        logits = run.model.eval()(task.features, task.hypergraph)
+        logits = run.model.eval()(inputs.features, inputs.hypergraph)
     return FitResult(
         predictions=logits.argmax(1).cpu(),
         probabilities=logits.softmax(1).cpu(),

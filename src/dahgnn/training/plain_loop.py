@@ -1,17 +1,12 @@
-"""The plain training loop, on any device and for any module; and what every loop knows of a run."""
+"""The plain training loop, on any device and for any module."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-import signal
-import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from types import FrameType
-from typing import NamedTuple, Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -21,124 +16,9 @@ from torch.optim.adam import adam
 from dahgnn.checks import bad_value
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.ops.sparse import Dropout, Weights
-
-# Computes the logits of evaluation and of training from weights, see ``DAHGNN.fold``.
-Folded = Callable[[Weights, Dropout], tuple[Tensor, Tensor]]
-
-
-@contextlib.contextmanager
-def collect_interrupts() -> Iterator[list[KeyboardInterrupt]]:
-    """Collect Ctrl-C within the block, where Python would raise it anywhere; a second one is raised."""
-    interrupts: list[KeyboardInterrupt] = []
-
-    def hear(number: int, frame: FrameType | None) -> None:
-        if interrupts:
-            signal.default_int_handler(number, frame)
-        interrupts.append(KeyboardInterrupt())
-
-    # A handler of somebody else stays, and only the main thread may change it.
-    ours = threading.current_thread() is threading.main_thread() and (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if ours:
-        signal.signal(signal.SIGINT, hear)
-    try:
-        yield interrupts
-    finally:
-        if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class Classifier(Protocol):
-    """A module that gives logits (n, n_classes) for features (n, in_features) on a hypergraph."""
-
-    in_features: int
-    n_classes: int
-
-
-class Labelled(NamedTuple):
-    """Nodes, their labels, and how much each counts if not the same; on the device."""
-
-    nodes: Tensor
-    labels: Tensor
-    weights: Tensor | None = None
-
-
-class Parts(NamedTuple):
-    """The labelled nodes of a run: those that train and those that choose the epoch."""
-
-    train: Labelled
-    validation: Labelled
-
-
-@dataclass(frozen=True, kw_only=True)
-class Epoch:
-    """What is known of the network after so many updates.
-
-    Attributes
-    ----------
-    epoch : int
-        Number of updates; 0 is the network as it was given.
-    train_loss, validation_loss : float
-        Mean cross-entropy.
-    train_accuracy, validation_accuracy : float
-        Share of nodes classified correctly.
-    best_epoch : int
-        The epoch of the lowest validation loss so far.
-    seconds : float
-        Since the start of the fit.
-    """
-
-    epoch: int
-    train_loss: float
-    validation_loss: float
-    train_accuracy: float
-    validation_accuracy: float
-    best_epoch: int
-    seconds: float
-
-
-class Run:
-    """One network in training: what happened so far, and its best weights."""
-
-    def __init__(
-        self,
-        number: int,
-        model: nn.Module,
-        parts: Parts,
-        seed: int,
-        callback: Callable[[int, Epoch], None] | None,
-    ) -> None:
-        self.number, self.model, self.parts, self.seed, self.callback = number, model, parts, seed, callback
-        self.history: list[Epoch] = []
-        self.best: dict[str, Tensor] | None = None
-        self.start = time.perf_counter()
-
-    def note(self, rows: list[list[float]]) -> list[Epoch]:
-        """Add epochs to the history and return them."""
-        for train_loss, loss, train_accuracy, validation_accuracy in rows:
-            epoch = len(self.history)
-            best = self.history[-1].best_epoch if self.history else 0
-            better = not self.history or loss < self.history[best].validation_loss
-            self.history.append(
-                Epoch(
-                    epoch=epoch,
-                    train_loss=train_loss,
-                    validation_loss=loss,
-                    train_accuracy=train_accuracy,
-                    validation_accuracy=validation_accuracy,
-                    best_epoch=epoch if better else best,
-                    seconds=time.perf_counter() - self.start,
-                )
-            )
-        return self.history[len(self.history) - len(rows) :]
-
-    def tell(self, epochs: list[Epoch]) -> None:
-        """Call whoever listens."""
-        if self.callback is not None:
-            for epoch in epochs:
-                self.callback(self.number, epoch)
+from dahgnn.ops.propagated import Folded
+from dahgnn.training.interrupts import collect_interrupts
+from dahgnn.training.run import Classifier, Labelled, Run
 
 
 class PlainLoop:

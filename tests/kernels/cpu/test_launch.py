@@ -6,15 +6,18 @@ import sys
 
 import pytest
 import torch
+from message_cases import attention
 from oracles import normal
 
 from dahgnn import DAHGNN, Hypergraph
-from dahgnn.kernels.cpu import launch as kernels_cpu
-from dahgnn.nn.messages import Vectors, pass_messages
-from dahgnn.ops import sparse as ops
-from dahgnn.ops.sparse import PropagatedFeatures, gather_sum, grouped_product
+from dahgnn.kernels.cpu import launch as cpu_kernels
+from dahgnn.kernels.protocol import Vectors
+from dahgnn.nn.messages import pass_messages
+from dahgnn.ops.backend import using
+from dahgnn.ops.propagated import PropagatedFeatures
+from dahgnn.ops.sparse import gather_sum, grouped_product
 
-pytestmark = pytest.mark.skipif(kernels_cpu.library() is None, reason="the kernels were not built")
+pytestmark = pytest.mark.skipif(cpu_kernels.library() is None, reason="the kernels were not built")
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-11}
 SHAPES = [
@@ -66,11 +69,11 @@ def make_inputs(hypergraph, heads, units):
     return [wx, normal(hypergraph.n_hyperedges, heads, seed=2), *vectors]
 
 
-def compute(inputs, gradients, hypergraph, backend, **settings):
+def compute(inputs, gradients, hypergraph, backend, delta, **switches):
     """Return nodes, hyperedges and the gradients of all inputs."""
     wx, e_share, *vectors = leaves = [each.detach().requires_grad_() for each in inputs]
-    settings = {"neighbourhood": "centre", **settings}
-    results = pass_messages(wx, e_share, Vectors(*vectors), hypergraph, backend=backend, **settings)
+    config = attention(delta, **switches)
+    results = pass_messages(wx, e_share, Vectors(*vectors), hypergraph, config, backend=backend)
     wanted = [(result, given) for result, given in zip(results, gradients, strict=True) if given is not None]
     found = torch.autograd.grad([each for each, _ in wanted], leaves, [each for _, each in wanted])
     return [result.detach() for result in results] + list(found)
@@ -131,21 +134,14 @@ def test_a_layer_in_each_setting(heads, units, delta, activation, given, dtype):
         )
         assert_near(actual, expected, dtype)
     else:
-        check(hypergraph, inputs, gradients, dtype, delta=delta, activation=activation)
+        check(hypergraph, inputs, gradients, dtype, delta=delta, final_activation=activation)
 
 
 def compute_hyperedges(inputs, gradient, hypergraph, backend, dtype, delta):
     dtype = torch.float64 if backend == "reference" else dtype
     leaves = [each.to(dtype).requires_grad_() for each in inputs]
-    _, hyperedges = pass_messages(
-        leaves[0],
-        leaves[1],
-        Vectors(*leaves[2:]),
-        hypergraph,
-        delta=delta,
-        neighbourhood="centre",
-        backend=backend,
-    )
+    vectors = Vectors(*leaves[2:])
+    _, hyperedges = pass_messages(*leaves[:2], vectors, hypergraph, attention(delta), backend=backend)
     return torch.autograd.grad(hyperedges, leaves[:3], gradient.to(dtype))
 
 
@@ -192,7 +188,7 @@ def test_the_density_does_not_see_the_length_of_rows(exponent, heads, units):
         # Powers of two leave the scores as they are; so small, a row is its own ELU, where it is positive.
         scaled = Vectors(*(each / factor for each in vectors))
         nodes, hyperedges = pass_messages(
-            wx * factor, e_share, scaled, hypergraph, delta=-1.0, neighbourhood="centre", backend="kernel"
+            wx * factor, e_share, scaled, hypergraph, attention(-1.0), backend="kernel"
         )
         results.append([(each / factor).clamp_min(0) for each in (nodes, hyperedges)])
     if exponent > 0:  # then the ELU makes nothing of the hyperedges' negative units, and the nodes see it
@@ -208,9 +204,7 @@ def test_no_cosine_is_greater_than_one(heads, units):
     lengths = normal(301, seed=7).float().clamp_min(0)  # rows of one direction, and of none
     wx = wx[:1] * lengths[:, None, None]
     first, second = (
-        pass_messages(
-            wx, e_share, Vectors(*vectors), hypergraph, delta=delta, neighbourhood="centre", backend="kernel"
-        )
+        pass_messages(wx, e_share, Vectors(*vectors), hypergraph, attention(delta), backend="kernel")
         for delta in (1.0, None)
     )
     assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
@@ -299,7 +293,7 @@ def test_the_fixed_product_equals_torch(rows, inner, columns):
 
 
 def test_there_is_a_product_of_our_own_for_four_heads_of_eight():
-    assert kernels_cpu.supports_product(torch.rand(20, 5), 32)
+    assert cpu_kernels.supports_product(torch.rand(20, 5), 32)
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -307,14 +301,14 @@ def test_there_is_a_product_of_our_own_for_four_heads_of_eight():
 def test_every_instruction_set_gives_the_same(level, heads, units):
     hypergraph = HYPERGRAPHS["ragged"]()
     try:
-        kernels_cpu.library().dahgnn_level(level)
+        cpu_kernels.library().dahgnn_level(level)
         for dtype in TOLERANCE:
             inputs = make_inputs(hypergraph, heads, units)
             check(hypergraph, inputs, make_gradients(hypergraph, heads, units), dtype, delta=-1.0)
         test_grouped_products(300, 1, 32, 10, torch.float32)
         test_the_fixed_product_equals_torch(127, 1025, 32)
     finally:
-        kernels_cpu.library().dahgnn_level(2)
+        cpu_kernels.library().dahgnn_level(2)
 
 
 @pytest.mark.parametrize(("heads", "units"), [(4, 8), (1, 10), (3, 5)])
@@ -327,13 +321,13 @@ def test_the_number_of_threads_never_changes_a_bit(heads, units):
     rows, weights = normal(5000, heads, 20, seed=8).float(), normal(heads, 20, units, seed=9).float()
 
     def everything():
-        products = kernels_cpu.grouped_product(rows, weights)
+        products = cpu_kernels.grouped_product(rows, weights)
         return [
             *compute(inputs, gradients, hypergraph, "kernel", delta=0.4),
             gather_sum(inputs[0], hypergraph.to_hyperedges, backend="kernel"),
             products,
-            *kernels_cpu.grouped_product_backward(products, rows, weights),
-            kernels_cpu.product(rows[:, 0].contiguous(), normal(20, 32, seed=1).float()),
+            *cpu_kernels.grouped_product_backward(products, rows, weights),
+            cpu_kernels.product(rows[:, 0].contiguous(), normal(20, 32, seed=1).float()),
         ]
 
     threads = torch.get_num_threads()
@@ -352,15 +346,15 @@ def test_kernels_can_be_demanded_or_forbidden():
     values = torch.zeros(hypergraph.n_nodes, 1, dtype=torch.float16)
     with pytest.raises(ValueError, match="There must be a kernel for torch.float16 on cpu"):
         gather_sum(values, hypergraph.to_hyperedges, backend="kernel")
-    with pytest.raises(ValueError, match="Did you mean 'reference'"), ops.using("referenc"):
+    with pytest.raises(ValueError, match="Did you mean 'reference'"), using("referenc"):
         pass
 
 
 def test_without_the_library_the_reference_computes_and_says_so_once(caplog):
     code = """
 import logging, torch
-from dahgnn.kernels.cpu import launch as kernels_cpu
-kernels_cpu.library = lambda: None
+from dahgnn.kernels.cpu import launch as cpu_kernels
+cpu_kernels.library = lambda: None
 from dahgnn import DAHGNN, Hypergraph
 logging.basicConfig(format="%(message)s")
 features = torch.rand(20, 3, generator=torch.Generator().manual_seed(0))

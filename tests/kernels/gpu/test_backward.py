@@ -1,4 +1,4 @@
-"""What the backward pass must get right beyond the parity of `test_kernels_gpu`."""
+"""What the backward pass must get right beyond the parity of `test_launch`."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What the attention must get right beyond the parity of `test_kernels_gpu`: its softmax, and odd inputs."""
+"""What the attention must get right beyond the parity of `test_launch`: its softmax, and odd inputs."""
 
 import torch
 from message_cases import assert_near, make_case, needs_kernels

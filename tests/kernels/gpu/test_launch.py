@@ -1,6 +1,5 @@
 """The fused layer as a whole, on a GPU or in Triton's interpreter, against the reference."""
 
-import inspect
 import os
 import subprocess
 import sys
@@ -9,12 +8,9 @@ import pytest
 import torch
 from message_cases import CASES, DEVICE, check, make_case, needs_gpu, needs_kernels
 
-from dahgnn.kernels.cpu import launch as kernels_cpu
-from dahgnn.kernels.gpu import launch as kernels_gpu
+from dahgnn.kernels.gpu import launch as gpu_kernels
 from dahgnn.kernels.incidence import Incidence, Segments
-
-SURFACE = ["supports", "gather_sum", "grouped_product", "grouped_product_backward"]
-SURFACE += ["messages_forward", "messages_backward"]
+from dahgnn.kernels.protocol import MessageSettings, Vectors
 
 
 @needs_kernels
@@ -42,7 +38,7 @@ def test_the_same_bits_twice(shape):
 
 @needs_kernels
 def test_programs_that_take_several_blocks_cover_each_row(monkeypatch):
-    monkeypatch.setattr("dahgnn.kernels.gpu.tiles._multiprocessors", lambda _: 0)
+    monkeypatch.setattr("dahgnn.kernels.gpu.programs._multiprocessors", lambda _: 0)
     for shape in ("uniform", "short and long"):
         check(make_case(shape, 4, 8))
 
@@ -72,39 +68,31 @@ def test_rows_beyond_two_to_the_31():
     wx = torch.zeros(n, heads, units, device=DEVICE)
     wx[-1] = 3.0
     zeros = torch.zeros(n, heads, device=DEVICE)
-    vectors = tuple(torch.zeros(3, heads, units, device=DEVICE))
+    vectors = Vectors(*torch.zeros(3, heads, units, device=DEVICE))
     places = torch.arange(n + 1, device=DEVICE)
     alone = Segments(places, places[:-1])
     path = Incidence(alone, alone, places[:-1], places[:-1])
-    settings = {"slope": 0.2, "activation": True}
-    nodes, hyperedges, kept = kernels_gpu.messages_forward(
-        wx, zeros, vectors, path, path, neighbours=None, delta=None, tolerance=1e-6, **settings
-    )
+    settings = MessageSettings(slope=0.2, delta=None, tolerance=1e-6, activation=True)
+    nodes, hyperedges, kept = gpu_kernels.messages_forward(wx, zeros, vectors, path, path, None, settings)
     assert (nodes[-1] == 3).all()
     assert not nodes[:-1].any()
-    wx_gradient, _, _ = kernels_gpu.messages_backward(
-        wx, None, wx, zeros, vectors, nodes, hyperedges, kept, path, path, **settings
+    wx_gradient, _, _ = gpu_kernels.messages_backward(
+        wx, None, wx, zeros, vectors, nodes, hyperedges, kept, path, path, settings
     )
     assert (wx_gradient[-1] == 3).all()
     assert not wx_gradient[:-1].any()
-
-
-@pytest.mark.parametrize("name", SURFACE)
-def test_the_surface_is_that_of_the_cpu(name):
-    ours, theirs = (inspect.signature(getattr(kernels, name)) for kernels in (kernels_gpu, kernels_cpu))
-    assert list(ours.parameters) == list(theirs.parameters)
 
 
 @pytest.mark.parametrize(
     ("device", "dtype"), [("cpu", torch.float16), ("meta", torch.float32), ("cpu", torch.int64)]
 )
 def test_supports_no_other_device_or_precision(device, dtype):
-    assert not kernels_gpu.supports(torch.empty(0, device=device, dtype=dtype))
+    assert not gpu_kernels.supports(torch.empty(0, device=device, dtype=dtype))
 
 
 def test_the_import_does_without_triton():
     code = "import sys; sys.modules['triton'] = None\n"
-    code += "import torch; from dahgnn.kernels.gpu import launch as kernels_gpu; print(kernels_gpu.supports(torch.empty(0)))"
+    code += "import torch; from dahgnn.kernels.gpu import launch; print(launch.supports(torch.empty(0)))"
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment

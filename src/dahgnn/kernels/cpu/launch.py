@@ -1,4 +1,4 @@
-"""Launch the compiled CPU kernels, the twins of the reference in `attention` and `ops`."""
+"""Launch the compiled CPU kernels; this module fulfils the protocol `Kernels`, described there."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from dahgnn.kernels.incidence import Incidence, Segments
+from dahgnn.kernels.protocol import MessageSettings, Vectors
 
 _SUFFIXES = {torch.float32: "float32", torch.float64: "float64"}
 
@@ -110,34 +111,23 @@ def product(matrix: Tensor, weight: Tensor) -> Tensor:
 def messages_forward(
     wx: Tensor,
     e_share: Tensor,
-    vectors: tuple[Tensor, Tensor, Tensor],
+    vectors: Vectors,
     to_hyperedges: Incidence,
     to_nodes: Incidence,
-    *,
     neighbours: Segments | None,
-    delta: float | None,
-    tolerance: float,
-    slope: float,
-    activation: bool,
+    settings: MessageSettings,
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    """Pass messages to the hyperedges and back, see `attention.pass_messages`.
-
-    Returns
-    -------
-    nodes, hyperedges : Tensor, (n, heads, units), (m, heads, units)
-        The new rows.
-    kept : tuple of Tensor
-        What `messages_backward` needs besides.
-    """
+    """Pass messages to the hyperedges and on to the nodes; see `Kernels.messages_forward`."""
     wx, e_share = wx.contiguous(), e_share.contiguous()
     nodes, hyperedges = torch.empty_like(wx), wx.new_empty(len(e_share), *wx.shape[1:])
     sizes = _message_sizes(wx, e_share)
     kept, scratch = wx.new_empty(sizes[0]), wx.new_empty(sizes[1])
     around = (None, None) if neighbours is None else (neighbours.offsets, neighbours.indices)
+    delta = 0.0 if settings.delta is None else float(settings.delta)
     _call(
         "messages_forward", wx.dtype,
-        *_messages(wx, e_share, vectors, to_hyperedges.forward, to_nodes.forward, slope, activation),
-        *around, 0.0 if delta is None else float(delta), tolerance, nodes, hyperedges, kept, scratch,
+        *_messages(wx, e_share, vectors, to_hyperedges.forward, to_nodes.forward, settings),
+        *around, delta, settings.tolerance, nodes, hyperedges, kept, scratch,
     )  # fmt: skip
     return nodes, hyperedges, (kept,)
 
@@ -147,24 +137,22 @@ def messages_backward(
     hyperedges_gradient: Tensor | None,
     wx: Tensor,
     e_share: Tensor,
-    vectors: tuple[Tensor, Tensor, Tensor],
+    vectors: Vectors,
     nodes: Tensor,
     hyperedges: Tensor,
     kept: tuple[Tensor, ...],
     to_hyperedges: Incidence,
     to_nodes: Incidence,
-    *,
-    slope: float,
-    activation: bool,
+    settings: MessageSettings,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of wx, e_share and the vectors (3, heads, units); the density is a constant."""
+    """Return the gradients of wx, e_share and the vectors; see `Kernels.messages_backward`."""
     del hyperedges  # they are among what was kept
     wx, e_share = wx.contiguous(), e_share.contiguous()
     gradients = torch.empty_like(wx), torch.empty_like(e_share), wx.new_empty(3, *wx.shape[1:])
     scratch = wx.new_empty(_message_sizes(wx, e_share)[2])
     _call(
         "messages_backward", wx.dtype,
-        *_messages(wx, e_share, vectors, to_hyperedges.forward, to_nodes.forward, slope, activation),
+        *_messages(wx, e_share, vectors, to_hyperedges.forward, to_nodes.forward, settings),
         nodes_gradient.contiguous(), _contiguous(hyperedges_gradient), nodes, *kept, scratch, *gradients,
     )  # fmt: skip
     return gradients
@@ -173,15 +161,15 @@ def messages_backward(
 def _messages(
     wx: Tensor,
     e_share: Tensor,
-    vectors: tuple[Tensor, Tensor, Tensor],
+    vectors: Vectors,
     by_hyperedge: Segments,
     by_node: Segments,
-    slope: float,
-    activation: bool,
+    settings: MessageSettings,
 ) -> tuple[Tensor | float, ...]:
     """Return the arguments that both directions begin with."""
     lists = by_hyperedge.offsets, by_hyperedge.indices, by_node.offsets, by_node.indices
-    return len(wx), *e_share.shape, wx.shape[2], slope, activation, *lists, wx, e_share, torch.stack(vectors)
+    sizes = len(wx), *e_share.shape, wx.shape[2]
+    return *sizes, settings.slope, settings.activation, *lists, wx, e_share, torch.stack(vectors)
 
 
 def _message_sizes(wx: Tensor, e_share: Tensor) -> list[int]:

@@ -14,17 +14,13 @@ import contextlib
 import torch
 from torch import Tensor
 
+from dahgnn.kernels.gpu.programs import Blocks, divide, jit, launch
 from dahgnn.kernels.gpu.tiles import (
-    Blocks,
-    Vectors,
     begin,
     block_of_segments,
     column_sums,
-    divide,
     gather_rows,
     gather_shares,
-    jit,
-    launch,
     leaky,
     length_of,
     load_heads,
@@ -40,6 +36,7 @@ from dahgnn.kernels.gpu.tiles import (
     within,
 )
 from dahgnn.kernels.incidence import Incidence
+from dahgnn.kernels.protocol import MessageSettings, Vectors
 
 with contextlib.suppress(ImportError):
     import triton.language as tl
@@ -381,50 +378,33 @@ def messages_backward(
     kept: tuple[Tensor, ...],
     to_hyperedges: Incidence,
     to_nodes: Incidence,
-    *,
-    slope: float,
-    activation: bool,
+    settings: MessageSettings,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of `messages_forward`; the density is a constant.
-
-    Parameters
-    ----------
-    nodes_gradient, hyperedges_gradient : Tensor, (n, heads, units), (m, heads, units)
-        Of the results; the latter None where there is none.
-    wx, e_share, vectors, to_hyperedges, to_nodes, slope, activation
-        As given there.
-    nodes, hyperedges, kept
-        As returned there.
-
-    Returns
-    -------
-    wx_gradient, e_share_gradient, vector_gradients : Tensor, (n, heads, units), (m, heads), (3, heads, units)
-        In the order of the vectors.
-    """
+    """Return the gradients of wx, e_share and the vectors; see `Kernels.messages_backward`."""
     wx, hyperedges = wx.contiguous(), hyperedges.contiguous()
     given = None if hyperedges_gradient is None else hyperedges_gradient.contiguous()
     from_node, to_node, from_hyperedge = map(unit_stride, vectors)
-    there, back, rest = kept[:3], kept[3:6], kept[6:]
+    of_hyperedges, of_nodes, rest = kept[:3], kept[3:6], kept[6:]
     density, crowds, scales = rest or (None, None, (None, None))
     (n, heads, units), m = wx.shape, len(hyperedges)
-    by_hyperedge, by_node = to_nodes.backward, to_hyperedges.backward
+    by_hyperedge, by_node = to_hyperedges.forward, to_nodes.forward
     first, second = (divide(wx, each) for each in (by_hyperedge, by_node))
-    before, means, to_node_gradient = _prepare(nodes_gradient.contiguous(), back, first, slope, activation)
+    before, means, to_node_gradient = _prepare(nodes_gradient.contiguous(), of_nodes, first, settings)
     runs = first.grid[0], second.grid[0]
     partial = wx.new_empty(2 * runs[1] + runs[0], heads * units)
     next_before, next_means = torch.empty_like(hyperedges), wx.new_empty(m, heads)
     e_gradient, wx_gradient = wx.new_empty(m, heads), torch.empty_like(wx)
     launch(
         _hyperedge_kernel, first.grid, by_hyperedge.offsets, by_hyperedge.indices,
-        hyperedges, crowds, scales[1], before, back[2], means, given, *there,
+        hyperedges, crowds, scales[1], before, of_nodes[2], means, given, *of_hyperedges,
         next_before, next_means, e_gradient, partial[2 * runs[1] :], from_hyperedge, from_hyperedge.stride(0),
-        m, first.blocks, slope=slope, **first.sizes, warps=first.warps,
+        m, first.blocks, slope=settings.slope, **first.sizes, warps=first.warps,
     )  # fmt: skip
     launch(
         _node_kernel, second.grid, by_node.offsets, by_node.indices,
-        wx, density, scales[0], next_before, there[2], next_means, to_node_gradient, wx_gradient, partial,
-        from_node, to_node, from_node.stride(0), to_node.stride(0),
-        n, second.blocks, slope=slope, **second.sizes, warps=second.warps,
+        wx, density, scales[0], next_before, of_hyperedges[2], next_means, to_node_gradient, wx_gradient,
+        partial, from_node, to_node, from_node.stride(0), to_node.stride(0),
+        n, second.blocks, slope=settings.slope, **second.sizes, warps=second.warps,
     )  # fmt: skip
     sums = wx.new_empty(3, heads * units)
     column_sums(partial, sums, runs[1], runs[0])
@@ -432,17 +412,17 @@ def messages_backward(
 
 
 def _prepare(
-    gradient: Tensor, kept: tuple[Tensor, ...], blocks: Blocks, slope: float, activation: bool
+    gradient: Tensor, kept: tuple[Tensor, ...], blocks: Blocks, settings: MessageSettings
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the nodes' gradient before the activation, <g, s>, and the gradient of their shares."""
     n, heads, _ = gradient.shape
-    before = torch.empty_like(gradient) if activation else gradient
+    before = torch.empty_like(gradient) if settings.activation else gradient
     means, share_gradient = gradient.new_empty(n, heads), gradient.new_empty(n, heads)
     layout = blocks.sizes["layout"]
     block_rows = max(_ROW_BLOCK // (layout[2] * layout[3]), 1)
     launch(
         _target_kernel, (-(-n // block_rows), blocks.grid[1]),
         gradient, *kept, before, means, share_gradient, n,
-        slope=slope, activation=activation, layout=layout, block_rows=block_rows, warps=4,
+        slope=settings.slope, activation=settings.activation, layout=layout, block_rows=block_rows, warps=4,
     )  # fmt: skip
     return before, means, share_gradient

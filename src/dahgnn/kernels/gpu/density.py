@@ -9,16 +9,13 @@ import contextlib
 
 from torch import Tensor
 
+from dahgnn.kernels.gpu.programs import AT_ONCE, divide, jit, launch
 from dahgnn.kernels.gpu.tiles import (
-    AT_ONCE,
     COPIES,
     begin,
     block_of_segments,
-    divide,
     gather_rows,
     gather_shares,
-    jit,
-    launch,
     leaky,
     leave_extremes,
     length_of,
@@ -276,9 +273,10 @@ def node_density(
     Returns
     -------
     density : Tensor, (n, heads)
-        Of each node.
+        The density of each node and head.
     extremes : Tensor, (2, copies, …)
-        Of the way to the hyperedges, and room for those of the way back, where nothing is found yet.
+        The extremes for the sums into hyperedges, and room for those of the sums into nodes, where nothing
+        is found yet.
     """
     nodes, heads, _ = wx.shape
     extremes = wx.new_empty(2, COPIES, spacing_of(heads))

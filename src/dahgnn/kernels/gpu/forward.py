@@ -1,7 +1,7 @@
 """Launch the GPU kernel of the attention, in Triton, from nodes to hyperedges and from hyperedges to nodes.
 
 Sources' shares of the scores are nowhere kept: they are products of rows that a program gathers anyway. On
-the way to the hyperedges the extremes of the way back are found.
+the way to the hyperedges the extremes for the way to the nodes are found.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from dahgnn.kernels.gpu.programs import divide, jit, launch
 from dahgnn.kernels.gpu.tiles import (
     COPIES,
     begin,
     block_of_segments,
-    divide,
     elu,
     gather_rows,
     gather_shares,
-    jit,
-    launch,
     leaky,
     leave_extremes,
     length_of,
@@ -239,7 +237,7 @@ class Density(NamedTuple):
     Attributes
     ----------
     density, extremes : Tensor, (sources, heads), (copies, …)
-        Of the sources.
+        The densities of the sources, and their extremes.
     scale : Tensor, (2, heads)
         Gets what to subtract from densities and what to multiply them with.
     crowds, found : Tensor, (targets, heads), (copies, …), or None
@@ -277,7 +275,7 @@ def attend(
     vectors : tuple of Tensor, (heads, units)
         For the sources, for nodes as targets, and for the sources of the next pass, if there is one.
     density : Density or None
-        See there.
+        What scales the scores by density; None leaves the density out.
     tolerance, slope : float
         Share up to which densities are equal, and slope of the LeakyReLU.
     activation : bool

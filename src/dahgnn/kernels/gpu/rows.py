@@ -12,17 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dahgnn.kernels.gpu.programs import divide, jit, launch, power_of_two
 from dahgnn.kernels.gpu.tiles import (
     begin,
     block_of_segments,
     column_sums,
-    divide,
     gather_rows,
-    jit,
-    launch,
     length_of,
     load_members,
-    power_of_two,
     present_members,
     store_rows,
     within,
@@ -113,21 +110,7 @@ def _gather_sum_kernel(
 def gather_sum(
     values: Tensor, forward: Segments, source_scale: Tensor | None, target_scale: Tensor | None
 ) -> Tensor:
-    """Sum the rows that each segment names, with factors before and after.
-
-    Parameters
-    ----------
-    values : Tensor, (sources, width)
-        What is summed.
-    forward : Segments
-        The sources of each target.
-    source_scale, target_scale : Tensor, (sources,), (targets,), or None
-        Factors.
-
-    Returns
-    -------
-    Tensor, (targets, width)
-    """
+    """Sum the rows that each segment names, with factors before and after; see `Kernels.gather_sum`."""
     values, width = values.contiguous(), values.shape[1]
     source_scale, target_scale = (
         None if scale is None else scale.contiguous() for scale in (source_scale, target_scale)
@@ -332,19 +315,7 @@ def _thin_backward_kernel(
 
 
 def grouped_product(rows: Tensor, weights: Tensor) -> Tensor:
-    """Multiply each group's part of a row with the group's own matrix.
-
-    Parameters
-    ----------
-    rows : Tensor, (n, groups, inner)
-        Rows of all groups.
-    weights : Tensor, (groups, inner, outer)
-        Their matrices.
-
-    Returns
-    -------
-    Tensor, (n, groups, outer)
-    """
+    """Multiply each group's part of a row with the group's matrix; see `Kernels.grouped_product`."""
     count, (groups, inner, outer) = len(rows), weights.shape
     if outer > _LARGE:
         return torch.einsum("ngi,gio->ngo", rows, weights)

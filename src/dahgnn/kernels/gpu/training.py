@@ -17,7 +17,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from dahgnn.kernels.gpu.tiles import begin, jit, launch, power_of_two
+from dahgnn.kernels.gpu.programs import jit, launch, power_of_two
+from dahgnn.kernels.gpu.tiles import (
+    begin,
+)
 
 with contextlib.suppress(ImportError):
     import triton.language as tl
@@ -77,16 +80,16 @@ class Labels:
     parts : sequence of sequence of (Tensor, Tensor)
         For each run: nodes and their labels, of training and of validation, on the device.
     shape : tuple of int
-        Of the logits, (n, runs, classes).
+        The shape of the logits, (n, runs, classes).
     dtype : torch.dtype
-        Their precision.
+        The precision of the logits.
 
     Attributes
     ----------
     partial : Tensor, (blocks, 2)
         Loss and correct predictions, summed over each block.
     gradient : Tensor, (n, runs, classes)
-        Of the mean training loss of each run; zero wherever nothing trains.
+        The gradient of the mean training loss of each run; zero wherever nothing trains.
     ranges : Tensor of int64, (runs, 4)
         First and last block of training and of validation.
     counts : Tensor of int64, (runs, 2)
@@ -199,7 +202,7 @@ class Record:
     Parameters
     ----------
     labels : Labels
-        With the sums of the last epoch.
+        The labelled nodes, with the sums of the last epoch.
     patience, max_epochs : int
         When to stop.
     rows : int
@@ -401,9 +404,9 @@ class Dropout:
     Parameters
     ----------
     seeds : sequence of int
-        Of each run.
+        The seed of each run.
     epoch : Tensor of int64, (runs,)
-        On the device.
+        The epoch of each run, on the device.
     """
 
     def __init__(self, seeds: Sequence[int], epoch: Tensor) -> None:

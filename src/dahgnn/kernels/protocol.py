@@ -1,0 +1,151 @@
+"""What the kernels of every device offer, as one typed protocol that their launchers fulfil."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from dahgnn.kernels.incidence import Incidence, Segments
+
+
+class Vectors(NamedTuple):
+    """The attention vectors that multiply rows of units, each (heads, units).
+
+    Attributes
+    ----------
+    from_node : Tensor
+        First half of α_X, for the row of the sending node.
+    to_node : Tensor
+        Second half of α_E, for the row of the receiving node.
+    from_hyperedge : Tensor
+        First half of α_E, for the row of the sending hyperedge.
+    """
+
+    from_node: Tensor
+    to_node: Tensor
+    from_hyperedge: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSettings:
+    """How messages are passed.
+
+    Attributes
+    ----------
+    slope : float
+        Slope of the LeakyReLU of the attention scores.
+    delta : float or None
+        Threshold of the density; None leaves the density out.
+    tolerance : float
+        Difference up to which densities are equal, as a share of the greatest or of one.
+    activation : bool
+        Whether the nodes pass an ELU; the hyperedges always do.
+    """
+
+    slope: float
+    delta: float | None
+    tolerance: float
+    activation: bool
+
+
+class Kernels(Protocol):
+    """Kernels for the tensors of one kind of device, the twins of the reference in `ops` and `nn`."""
+
+    def supports(self, tensor: Tensor) -> bool:
+        """Tell whether there is a kernel for tensors of this device and precision."""
+
+    def gather_sum(
+        self, values: Tensor, forward: Segments, source_scale: Tensor | None, target_scale: Tensor | None
+    ) -> Tensor:
+        """Sum the rows that each segment names, with factors before and after.
+
+        Parameters
+        ----------
+        values : Tensor, (sources, width)
+            What is summed.
+        forward : Segments
+            The sources of each target.
+        source_scale, target_scale : Tensor, (sources,), (targets,), or None
+            The factors.
+
+        Returns
+        -------
+        Tensor, (targets, width)
+        """
+
+    def grouped_product(self, rows: Tensor, weights: Tensor) -> Tensor:
+        """Multiply each group's part of a row with the group's matrix: (n, g, i), (g, i, o) → (n, g, o)."""
+
+    def grouped_product_backward(
+        self, gradient: Tensor, rows: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradients of the rows and of the weights of `grouped_product`."""
+
+    def messages_forward(
+        self,
+        wx: Tensor,
+        e_share: Tensor,
+        vectors: Vectors,
+        to_hyperedges: Incidence,
+        to_nodes: Incidence,
+        neighbours: Segments | None,
+        settings: MessageSettings,
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """Sum nodes into hyperedges and hyperedges into nodes by density-aware attention, (3) to (12).
+
+        Parameters
+        ----------
+        wx : Tensor, (n, heads, units)
+            Rows of WX.
+        e_share : Tensor, (m, heads)
+            Products of We with the second half of α_X.
+        vectors : Vectors
+            The other attention vectors.
+        to_hyperedges, to_nodes : Incidence
+            The two directions of one hypergraph.
+        neighbours : Segments or None
+            The neighbours of each node; None leaves the density out.
+        settings : MessageSettings
+            How messages are passed.
+
+        Returns
+        -------
+        nodes, hyperedges : Tensor, (n, heads, units), (m, heads, units)
+            The new rows.
+        kept : tuple of Tensor
+            What `messages_backward` needs besides.
+        """
+
+    def messages_backward(
+        self,
+        nodes_gradient: Tensor,
+        hyperedges_gradient: Tensor | None,
+        wx: Tensor,
+        e_share: Tensor,
+        vectors: Vectors,
+        nodes: Tensor,
+        hyperedges: Tensor,
+        kept: tuple[Tensor, ...],
+        to_hyperedges: Incidence,
+        to_nodes: Incidence,
+        settings: MessageSettings,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the gradients of `messages_forward`, for which the density is a constant.
+
+        Parameters
+        ----------
+        nodes_gradient, hyperedges_gradient : Tensor, (n, heads, units), (m, heads, units)
+            The gradients of the results; the latter is None where there is none.
+        wx, e_share, vectors, to_hyperedges, to_nodes, settings
+            What `messages_forward` was given.
+        nodes, hyperedges, kept
+            What it returned.
+
+        Returns
+        -------
+        wx_gradient, e_share_gradient : Tensor, (n, heads, units), (m, heads)
+        vector_gradients : Tensor, (3, heads, units)
+            In the order of the vectors.
+        """

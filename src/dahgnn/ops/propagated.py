@@ -1,0 +1,114 @@
+"""Features that are propagated once and then multiplied with weights that change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from dahgnn.ops.backend import product_kernel_for
+
+# The weights of r networks of one kind by name, each (r, …).
+Weights = Mapping[str, Tensor]
+# Drops units: of values (n, r, units), the share to drop, and at which of the network's stages.
+DropUnits = Callable[[Tensor, float, int], Tensor]
+# Computes the logits of evaluation and of training from weights, see ``DAHGNN.fold``.
+Folded = Callable[[Weights, DropUnits], tuple[Tensor, Tensor]]
+
+# Columns of the features that are propagated at a time.
+_COLUMNS_AT_ONCE = 64
+
+# From so many columns, and so many numbers in each of their sums, a GPU takes a product in so many parts.
+_MANY_COLUMNS, _LONG_SUM, _PARTS = 128, 4096, 4
+
+
+class PropagatedFeatures:
+    """Features that are propagated once, and multiplied with weights that change.
+
+    Parameters
+    ----------
+    features : Tensor, (n, d)
+        Each row is a node's. The features get no gradient.
+    propagate : callable
+        Linear map of rows, (n, …) → (s, …).
+    precision : {"float32", "bfloat16"}
+        "bfloat16" keeps a rounded copy on a CUDA device and multiplies that, with sums in float32.
+
+    Attributes
+    ----------
+    matrix : Tensor, (s, used)
+        The rows, without columns of zeros.
+    """
+
+    def __init__(
+        self, features: Tensor, propagate: Callable[[Tensor], Tensor], precision: str = "float32"
+    ) -> None:
+        features = features.detach()
+        # Columns of zeros, such as the margins of images, reach nothing and get no gradient. On a GPU picking
+        # the rows of their weights takes longer than it spares.
+        used = torch.ones_like(features[0], dtype=torch.bool) if features.is_cuda else features.any(0)
+        columns = used.nonzero().squeeze(1)
+        self.used = None if len(columns) == features.shape[1] else columns
+        rounded = precision == "bfloat16" and features.is_cuda and features.dtype == torch.float32
+        dtype = torch.bfloat16 if rounded else features.dtype
+        rows = len(propagate(features[:, :1]))
+        self.matrix = features.new_empty(rows, len(columns), dtype=dtype)
+        # Some columns at a time, so that no second copy of the features is made on the way.
+        for start in range(0, len(columns), _COLUMNS_AT_ONCE):
+            some = slice(start, start + _COLUMNS_AT_ONCE)
+            self.matrix[:, some] = propagate(features[:, columns[some]])
+
+    @cached_property
+    def transposed(self) -> Tensor:
+        """The matrix, (used, s), in the order in which the gradient needs it."""
+        return self.matrix.T if self.matrix.is_cuda else self.matrix.T.contiguous()
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        if self.used is not None:
+            weight = weight.index_select(0, self.used)
+        return cast(Tensor, _FixedProduct.apply(self, weight))
+
+
+class _FixedProduct(Function):
+    @staticmethod
+    def forward(ctx: Any, fixed: PropagatedFeatures, weight: Tensor) -> Tensor:
+        ctx.fixed = fixed
+        return _product(fixed.matrix, weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
+        return None, _product(ctx.fixed.transposed, gradient)
+
+
+def _product(matrix: Tensor, weight: Tensor) -> Tensor:
+    kernel = product_kernel_for(matrix, weight.shape[1])
+    if kernel is not None:
+        return kernel(matrix, weight)
+    if matrix.is_cuda and matrix.shape[1] > _LONG_SUM and weight.shape[1] >= _MANY_COLUMNS:
+        return _split_product(matrix, weight)
+    return _matmul(matrix, weight)
+
+
+def _matmul(matrix: Tensor, weight: Tensor) -> Tensor:
+    """Multiply in the precision of the matrix, sum in that of the weight: (…, n, d) and (…, d, c)."""
+    if matrix.dtype == weight.dtype:
+        return matrix @ weight
+    multiply = torch.mm if matrix.dim() == 2 else torch.bmm
+    return multiply(matrix, weight.to(matrix.dtype), out_dtype=weight.dtype)
+
+
+def _split_product(matrix: Tensor, weight: Tensor) -> Tensor:
+    """Sum over parts of the inner dimension, which keeps more of a GPU busy than its library does."""
+    inner = matrix.shape[1] // _PARTS * _PARTS
+    parts = (
+        matrix[:, :inner].unflatten(1, (_PARTS, -1)).transpose(0, 1),
+        weight[:inner].unflatten(0, (_PARTS, -1)),
+    )
+    total = _matmul(*parts).sum(0)
+    return total if inner == matrix.shape[1] else total + _matmul(matrix[:, inner:], weight[inner:])
