@@ -57,6 +57,8 @@ _MOST_NUMBERS = 1 << 30
 _LARGEST = float(np.finfo(np.float32).max) / 4
 # What scikit-learn keeps of the columns of a fit.
 _OF_COLUMNS = ("n_features_in_", "feature_names_in_")
+# Why a training may have ended.
+STOPPED = ("held_out", "max_epochs", "interrupted")
 # Up to so many rows "auto" takes several networks: some minutes on two cores.
 _ROWS_FOR_SEVERAL = 20_000
 

@@ -6,38 +6,34 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from dahgnn.checks import as_indices
-from dahgnn.classifier.estimator import DAHGNNClassifier
+from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation
+from dahgnn.classifier.estimator import STOPPED, DAHGNNClassifier
+from dahgnn.classifier.experts import EXPERTS
+from dahgnn.classifier.stacking import Candidate, Stack
+from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.files.tensors import read_tensors, write_tensors
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.scaling import Scaling
 from dahgnn.nn.model import DAHGNN
-from dahgnn.training.fit import REASONS
 
 FORMAT = "dahgnn-classifier"
 _REMEDY = "Write it anew with save_classifier."
+# What the classifier keeps of its labels, as arrays.
+_OF_LABELS = ("labelled_indices", "held_out_indices", "held_out_distributions")
 _KINDS = {"i": int, "u": int, "f": float, "b": bool, "U": str}
 
 
-@dataclass(frozen=True)
-class Saved:
-    """What a file holds: the classifier, and what else was put beside it."""
-
-    classifier: DAHGNNClassifier
-    about: dict[str, Any]
-
-
 def save_classifier(
-    classifier: DAHGNNClassifier, path: str | os.PathLike[str], about: Mapping[str, Any] | None = None
+    classifier: DAHGNNClassifier, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None
 ) -> None:
     """Write a fitted classifier to a file, whole or not at all.
 
@@ -45,109 +41,172 @@ def save_classifier(
     ----------
     classifier : DAHGNNClassifier
         Fitted; its classes are numbers, words, or True and False. The fitted rows are in the file. Of its
-        parameters a ``class_weight`` by class and a ``random_state`` that is no number are not.
+        parameters a ``class_weight`` or ``class_prior`` and a ``random_state`` that is no number are not.
     path : path
         By custom ``….safetensors``; missing folders are made.
-    about : mapping, optional
-        Further values that JSON can hold; `load_classifier` gives them back.
+    notes : mapping, optional
+        Further values that JSON can hold; `load_with_notes` gives them back.
     """
-    check_is_fitted(classifier, "networks_")
+    check_is_fitted(classifier, "ensemble_")
     kind = classifier.classes_.dtype.kind
     if kind not in _KINDS:
         raise TypeError(
             f"Classes must be numbers, words or flags to be saved. Got {classifier.classes_.dtype}."
         )
-    hypergraph, scaling = classifier.hypergraph_, classifier._scaling
-    tensors = {
-        f"network.{number}.{name}": weight
-        for number, network in enumerate(classifier.networks_)
-        for name, weight in network.state_dict().items()
+    ensemble = classifier.ensemble_
+    tensors = _ensemble_tensors(ensemble) | {
+        name: torch.from_numpy(getattr(classifier, f"{name}_")) for name in _OF_LABELS
     }
-    tensors |= {
-        "features": classifier._features,
-        "scaling.shift": scaling.shift,
-        "scaling.factor": scaling.factor,
-        "hypergraph.node": hypergraph.by_hyperedge.indices,
-        "hypergraph.hyperedge": hypergraph.by_hyperedge.owners(),
-        "embedding": torch.from_numpy(classifier.embedding_),
-        "density": torch.from_numpy(classifier.density_),
-        "labelled_indices": torch.from_numpy(classifier.labelled_indices_),
-        "held_out_indices": torch.from_numpy(classifier.held_out_indices_),
-        "held_out_distributions": torch.from_numpy(classifier.held_out_distributions_),
-    }
-    optional = {
-        "hypergraph.centres": hypergraph.centres,
-        "hypergraph.weights": hypergraph.weights,
-        "radius": classifier._radius,
-    }
-    tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
+    stack = ensemble.combined.stack
     header = {
         "parameters": _plain_parameters(classifier),
-        "network": classifier.networks_[0].settings,
-        "networks": len(classifier.networks_),
+        "network": ensemble.networks[0].settings,
+        "networks": len(ensemble.networks),
         "classes": classifier.classes_.tolist(),
         "class_kind": kind,
-        "n_hyperedges": hypergraph.n_hyperedges,
-        "temperature": classifier.temperature_,
-        "k": classifier.k_,
+        "n_hyperedges": ensemble.hypergraph.n_hyperedges,
+        "k": ensemble.k,
+        "stack": {
+            "candidates": [_write_candidate(candidate) for candidate in stack.candidates],
+            "powers": stack.powers,
+            "weights": stack.weights,
+        },
+        "experts": sorted(ensemble.combined.models),
         "history": classifier.history_,
-        "best_epochs": classifier.best_epochs_,
+        "best_epoch": classifier.best_epoch_,
         "epochs": classifier.n_iter_,
         "stopped": classifier.stopped_,
         "feature_names": getattr(classifier, "feature_names_in_", np.array([])).tolist(),
     }
     # A header may have 100 MB, and names of millions of rows are more.
-    text = json.dumps(dict(about or {}), ensure_ascii=False).encode()
-    tensors["about"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    text = json.dumps(dict(notes or {}), ensure_ascii=False).encode()
+    tensors["notes"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     write_tensors(path, FORMAT, header, tensors)
+
+
+def _ensemble_tensors(ensemble: Ensemble) -> dict[str, Tensor]:
+    hypergraph, combined = ensemble.hypergraph, ensemble.combined
+    tensors = {
+        f"network.{number}.{name}": weight
+        for number, network in enumerate(ensemble.networks)
+        for name, weight in network.state_dict().items()
+    }
+    tensors |= {
+        "features": ensemble.features,
+        "scaling.shift": ensemble.scaling.shift,
+        "scaling.factor": ensemble.scaling.factor,
+        "hypergraph.node": hypergraph.by_hyperedge.indices,
+        "hypergraph.hyperedge": hypergraph.by_hyperedge.owners(),
+    }
+    arrays = {f"fitted.{name}": value for name, value in ensemble.fitted._asdict().items()}
+    arrays |= {
+        f"candidate.{number}": combined.fitted[candidate]
+        for number, candidate in enumerate(combined.stack.candidates)
+        if candidate in combined.fitted
+    }
+    arrays |= {
+        f"expert.{name}.{part}": values
+        for name, model in combined.models.items()
+        for part, values in model.as_arrays().items()
+    }
+    optional = {
+        "hypergraph.centres": hypergraph.centres,
+        "hypergraph.weights": hypergraph.weights,
+        "radius": ensemble.radius,
+        "scales": ensemble.scales,
+        "potentials": combined.potentials,
+        "factors": combined.factors,
+    }
+    everything = tensors | arrays | {name: value for name, value in optional.items() if value is not None}
+    return {name: torch.as_tensor(np.ascontiguousarray(value)) for name, value in everything.items()}
+
+
+def _write_candidate(candidate: Candidate) -> list[Any]:
+    """Return a candidate as JSON can hold it: None is an infinite strength."""
+    return [candidate.expert, candidate.strength if math.isfinite(candidate.strength) else None]
 
 
 def _plain_parameters(classifier: DAHGNNClassifier) -> dict[str, Any]:
     """Return the parameters that JSON can hold; others become None."""
     parameters: dict[str, Any] = classifier.get_params(deep=False)
+    for name in ("model", "training"):
+        if parameters[name] is not None:
+            parameters[name] = asdict(parameters[name])
     if np.ndim(parameters["validation"]) > 0:
         parameters["validation"] = np.asarray(parameters["validation"]).tolist()
     if not isinstance(parameters["random_state"], int | np.integer):
         parameters["random_state"] = None
     if isinstance(parameters["class_weight"], Mapping):
         parameters["class_weight"] = None
+    parameters["class_prior"] = None
     return parameters
 
 
-def load_classifier(path: str | os.PathLike[str]) -> Saved:
+def load_classifier(path: str | os.PathLike[str]) -> DAHGNNClassifier:
     """Read a classifier that `save_classifier` wrote. Nothing in the file is executed.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If the file is missing, cut, damaged, of another kind, or of a newer format.
+        If the file is missing, cut, damaged, of another kind, or of another version.
     """
+    return load_with_notes(path)[0]
+
+
+def load_with_notes(path: str | os.PathLike[str]) -> tuple[DAHGNNClassifier, dict[str, Any]]:
+    """Read a classifier and the notes that were saved beside it; see `load_classifier`."""
     header, tensors = read_tensors(path, FORMAT, _REMEDY)
+    if "stack" not in header:
+        raise ValueError(
+            f"The classifier file {path} is of an earlier version, which had networks alone. Fit it anew."
+        )
     try:
         classifier = _rebuild(header, tensors)
-        about = json.loads(tensors["about"].numpy().tobytes())
-        _check(isinstance(about, dict), "something else than a mapping beside it")
+        notes = json.loads(tensors["notes"].numpy().tobytes())
+        _check(isinstance(notes, dict), "something else than a mapping beside it")
     except (KeyError, TypeError, ValueError, RuntimeError, IndexError, ArithmeticError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"The classifier file {path} is damaged ({reason}). {_REMEDY}") from error
-    return Saved(classifier, about)
+    return classifier, notes
 
 
 def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNNClassifier:
-    classifier = DAHGNNClassifier(**header["parameters"])
-    classifier.check_parameters()
+    parameters = dict(header["parameters"])
+    for name, kind in (("model", ModelConfig), ("training", TrainingConfig)):
+        if parameters[name] is not None:
+            parameters[name] = kind.from_mapping(parameters[name])
+    classifier = DAHGNNClassifier(**parameters)
+    classifier._check_parameters()
     classifier.classes_ = np.array(header["classes"], dtype=_KINDS[header["class_kind"]])
+    ensemble = _rebuild_ensemble(header, tensors, len(classifier.classes_))
+    n, width = len(ensemble.features), len(tensors["scaling.shift"])
+    classifier.n_features_in_ = width
+    names = header["feature_names"]
+    if names:
+        _check(len(names) == width and all(isinstance(name, str) for name in names), "other columns")
+        classifier.feature_names_in_ = np.array(names, dtype=object)
+    classifier.history_, classifier.stopped_ = list(header["history"]), str(header["stopped"])
+    classifier.best_epoch_, classifier.n_iter_ = int(header["best_epoch"]), int(header["epochs"])
+    for name in ("labelled_indices", "held_out_indices"):
+        setattr(classifier, f"{name}_", as_indices(tensors[name], name, "it", below=n).numpy())
+    classifier.held_out_distributions_ = tensors["held_out_distributions"].double().numpy()
+    _check_training(classifier)
+    classifier._keep(ensemble)
+    return classifier
+
+
+def _rebuild_ensemble(header: Mapping[str, Any], tensors: Mapping[str, Tensor], n_classes: int) -> Ensemble:
     there = {name.split(".")[1] for name in tensors if name.startswith("network.")}
     numbers = range(len(there))
     _check(
         header["networks"] == len(there) > 0 and there == set(map(str, numbers)),
         "another number of networks than it says",
     )
-    networks = [_network(header["network"], tensors, number) for number in numbers]
-    _check_shapes(networks[0], len(classifier.classes_), tensors)
-    n, width = len(tensors["features"]), len(tensors["scaling.shift"])
-    count = header["n_hyperedges"]
+    networks = [_network(header["network"], tensors, number).eval() for number in numbers]
+    _check_shapes(networks[0], n_classes, tensors)
+    n, count, k = len(tensors["features"]), header["n_hyperedges"], int(header["k"])
     _check(0 < count <= len(tensors["hypergraph.node"]), "hyperedges without nodes")
+    _check(1 <= k <= n, "a number of neighbours that there are not")
     hypergraph = Hypergraph.from_incidence(
         tensors["hypergraph.node"],
         tensors["hypergraph.hyperedge"],
@@ -157,34 +216,61 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
         weights=tensors.get("hypergraph.weights"),
         cover_isolated=False,
     )
-    classifier.n_features_in_ = width
-    names = header["feature_names"]
-    if names:
-        _check(len(names) == width and all(isinstance(name, str) for name in names), "other columns")
-        classifier.feature_names_in_ = np.array(names, dtype=object)
-    classifier.k_, classifier.temperature_ = int(header["k"]), float(header["temperature"])
-    _check(1 <= classifier.k_ <= n, "a number of neighbours that there are not")
-    _check(math.isfinite(classifier.temperature_) and classifier.temperature_ > 0, "a wrong temperature")
-    classifier.history_, classifier.stopped_ = list(header["history"]), str(header["stopped"])
-    classifier.best_epochs_, classifier.n_iter_ = list(map(int, header["best_epochs"])), int(header["epochs"])
-    _check(len(classifier.best_epochs_) == len(networks), "epochs of other networks")
-    for name in ("labelled_indices", "held_out_indices"):
-        setattr(classifier, f"{name}_", as_indices(tensors[name], name, "it", below=n).numpy())
-    classifier.held_out_distributions_ = tensors["held_out_distributions"].double().numpy()
-    _check_training(classifier)
-    classifier.embedding_ = tensors["embedding"].double().numpy()
-    classifier.density_ = tensors["density"].double().numpy()
-    classifier.label_distributions_ = softmax(classifier.embedding_ / classifier.temperature_, axis=1)
-    classifier.transduction_ = classifier.classes_[classifier.embedding_.argmax(1)]
-    scaling = Scaling(tensors["scaling.shift"], tensors["scaling.factor"])
-    classifier.keep(networks, tensors["features"], hypergraph, tensors.get("radius"), scaling)
-    return classifier
+    fitted = Evaluation(*(tensors[f"fitted.{name}"].numpy() for name in Evaluation._fields))
+    _check(bool((fitted.distributions >= 0).all()), "shares that are none")
+    return Ensemble(
+        scaling=Scaling(tensors["scaling.shift"], tensors["scaling.factor"]),
+        features=tensors["features"],
+        hypergraph=hypergraph,
+        k=k,
+        radius=tensors.get("radius"),
+        scales=tensors.get("scales"),
+        networks=tuple(networks),
+        combined=_rebuild_combined(header, tensors),
+        fitted=fitted,
+    )
+
+
+def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Combined:
+    saved = header["stack"]
+    candidates = tuple(
+        Candidate(expert, math.inf if strength is None else float(strength))
+        for expert, strength in saved["candidates"]
+    )
+    stack = Stack(candidates, tuple(map(float, saved["powers"])), tuple(map(float, saved["weights"])))
+    known = {"networks", "poisson", "uniform", *header["experts"]}
+    _check(len(candidates) == len(stack.powers) == len(stack.weights) > 0, "a combination of other parts")
+    _check({candidate.expert for candidate in candidates} <= known, "experts that are not there")
+    _check(min(stack.weights) > 0 and min(stack.powers) > 0, "weights that are none")
+    potentials, factors = (tensors.get(name) for name in ("potentials", "factors"))
+    _check(potentials is not None or stack.share("poisson") == 0, "no potentials")
+    return Combined(
+        stack=stack,
+        models={
+            name: EXPERTS[name].from_arrays(_arrays(tensors, f"expert.{name}.")) for name in header["experts"]
+        },
+        fitted={
+            candidate: tensors[f"candidate.{number}"].numpy()
+            for number, candidate in enumerate(candidates)
+            if math.isfinite(candidate.strength)
+        },
+        potentials=None if potentials is None else potentials.numpy(),
+        factors=None if factors is None else factors.numpy(),
+    )
+
+
+def _arrays(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Any]:
+    return {
+        name.removeprefix(prefix): tensor.numpy()
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def _check_training(classifier: DAHGNNClassifier) -> None:
     """Refuse what is said of the training if it cannot be."""
     _check(all(isinstance(entry, dict) for entry in classifier.history_), "a history of something else")
-    _check(classifier.stopped_ in REASONS, "an unknown reason to stop")
+    _check(classifier.stopped_ in STOPPED, "an unknown reason to stop")
     known = np.isin(classifier.held_out_indices_, classifier.labelled_indices_)
     _check(bool(known.all()), "held-out rows without a label")
     shares = classifier.held_out_distributions_
@@ -208,15 +294,20 @@ def _check_shapes(network: DAHGNN, n_classes: int, tensors: Mapping[str, Tensor]
     _check(n > 0 and network.in_features == width, "features of another width than the network's")
     _check(network.n_classes == n_classes, "classes that are not the network's")
     shapes = {
-        "embedding": (n, n_classes),
-        "density": (n,),
+        "fitted.distributions": (n, n_classes),
+        "fitted.embedding": (n, n_classes),
+        "fitted.density": (n,),
+        "potentials": (n, n_classes),
+        "factors": (n_classes,),
+        "scales": (n,),
         "held_out_distributions": (len(tensors["held_out_indices"]), n_classes),
         "radius": (n,),
         "scaling.shift": (width - 1,),  # features have a column of ones behind them
         "scaling.factor": (width - 1,),
     }
     for name, tensor in tensors.items():
-        _check(tensor.shape == shapes.get(name, tensor.shape), f"'{name}' of another shape")
+        wanted = (n, n_classes) if name.startswith("candidate.") else shapes.get(name, tensor.shape)
+        _check(tensor.shape == wanted, f"'{name}' of another shape")
         if tensor.is_floating_point():
             _check(bool(tensor.isfinite().all()), f"'{name}' with NaN or infinities")
             single = name == "features" or name.startswith("network.")
