@@ -78,7 +78,16 @@ class AttentionConfig(_Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig(AttentionConfig):
+class _Sizes(_Settings):
+    """The sizes of a network, described in `ModelConfig`, which lists them before its switches."""
+
+    hidden: int = 256
+    heads: int = 4
+    units: int = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(AttentionConfig, _Sizes):
     """The network, section 3.2 of the paper; the switches of `AttentionConfig` hold for its attention.
 
     Parameters
@@ -98,9 +107,6 @@ class ModelConfig(AttentionConfig):
         Whether a linear path leads from the convolution to the logits; the paper has none.
     """
 
-    hidden: int = 256
-    heads: int = 4
-    units: int = 8
     convolution: str = "typed"
     activation: bool = False
     dropout: float = 0.0
