@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from dahgnn.checks import bad_value, check_count
@@ -83,16 +84,16 @@ def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
     row : int
         Of the fitted rows.
     """
-    traces = classifier.traces()
+    traces = traces_of(classifier)
     hypergraph, n = classifier.hypergraph_, classifier.hypergraph_.n_nodes
     if not isinstance(row, int | np.integer) or not 0 <= row < n:
         raise bad_value("row", "explain", f"between 0 and {n - 1}", row)
     last = [second for _, second in traces]
-    there, back = (means(last, hypergraph, direction) for direction in ("there", "back"))
+    to_hyperedges, to_nodes = attention_to_hyperedges(last, hypergraph), attention_to_nodes(last, hypergraph)
     of_row = slice(*hypergraph.by_node.offsets[row : row + 2].tolist())
-    numbers, weights = hypergraph.by_node.indices[of_row].tolist(), back[of_row].tolist()
+    numbers, weights = hypergraph.by_node.indices[of_row].tolist(), to_nodes[of_row].tolist()
     shares = tuple(
-        _hyperedge(hypergraph, number, weight, there)
+        _hyperedge(hypergraph, number, weight, to_hyperedges)
         for weight, number in sorted(zip(weights, numbers, strict=True), key=lambda pair: (-pair[0], pair[1]))
     )
     reached = np.mean([_rollout(row, [second, first], hypergraph) for first, second in traces], 0)
@@ -102,18 +103,27 @@ def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
     return Explanation(row=row, hyperedges=shares, labelled=labelled)
 
 
-def means(traces: Sequence[Trace], hypergraph: Hypergraph, direction: str) -> Tensor:
-    """Return the mean attention of heads and networks, (t,), in the forward order of the direction."""
-    if direction == "there":
-        found = [trace.to_hyperedges.coefficients(hypergraph.to_hyperedges).mean(1) for trace in traces]
-    else:
-        found = [trace.to_nodes.coefficients(hypergraph.to_nodes).mean(1) for trace in traces]
+def traces_of(classifier: DAHGNNClassifier) -> list[tuple[Trace, Trace]]:
+    """Return what passed among the fitted rows in the two attention layers of each network."""
+    check_is_fitted(classifier, "ensemble_")
+    return [(induction.first, induction.second) for induction in classifier.ensemble_.inductions]
+
+
+def attention_to_hyperedges(traces: Sequence[Trace], hypergraph: Hypergraph) -> Tensor:
+    """Return the attention of each hyperedge to its nodes, the mean of heads and networks, (t,)."""
+    found = [trace.to_hyperedges.coefficients(hypergraph.to_hyperedges).mean(1) for trace in traces]
     return torch.stack(found).mean(0)
 
 
-def _hyperedge(hypergraph: Hypergraph, number: int, weight: float, there: Tensor) -> HyperedgeShare:
+def attention_to_nodes(traces: Sequence[Trace], hypergraph: Hypergraph) -> Tensor:
+    """Return the attention of each node to its hyperedges, the mean of heads and networks, (t,)."""
+    found = [trace.to_nodes.coefficients(hypergraph.to_nodes).mean(1) for trace in traces]
+    return torch.stack(found).mean(0)
+
+
+def _hyperedge(hypergraph: Hypergraph, number: int, weight: float, attention: Tensor) -> HyperedgeShare:
     part = slice(*hypergraph.by_hyperedge.offsets[number : number + 2].tolist())
-    members = zip(hypergraph.by_hyperedge.indices[part].tolist(), there[part].tolist(), strict=True)
+    members = zip(hypergraph.by_hyperedge.indices[part].tolist(), attention[part].tolist(), strict=True)
     return HyperedgeShare(
         hyperedge=number,
         centre=None if hypergraph.centres is None else int(hypergraph.centres[number]),
@@ -127,17 +137,16 @@ def _hyperedge(hypergraph: Hypergraph, number: int, weight: float, there: Tensor
 
 def _rollout(row: int, traces: list[Trace], hypergraph: Hypergraph) -> NDArray[Any]:
     """Return how much attention of one row each row has in the end, (n,)."""
-    there, back = hypergraph.to_hyperedges, hypergraph.to_nodes
-    nodes = torch.zeros(hypergraph.n_nodes, dtype=torch.float64)
-    nodes[row] = 1
+    reached = torch.zeros(hypergraph.n_nodes, dtype=torch.float64)
+    reached[row] = 1
     for trace in traces:
-        for incidence, direction, count in (
-            (back, "back", hypergraph.n_hyperedges),
-            (there, "there", hypergraph.n_nodes),
+        for incidence, attention, count in (
+            (hypergraph.to_nodes, attention_to_nodes([trace], hypergraph), hypergraph.n_hyperedges),
+            (hypergraph.to_hyperedges, attention_to_hyperedges([trace], hypergraph), hypergraph.n_nodes),
         ):
-            flow = nodes[incidence.owners] * means([trace], hypergraph, direction).double()
-            nodes = torch.zeros(count, dtype=torch.float64).index_add_(0, incidence.forward.indices, flow)
-    return nodes.numpy()
+            flow = reached[incidence.owners] * attention.double()
+            reached = torch.zeros(count, dtype=torch.float64).index_add_(0, incidence.forward.indices, flow)
+    return reached.numpy()
 
 
 def suggest(classifier: DAHGNNClassifier, count: int) -> NDArray[np.int64]:
@@ -160,7 +169,7 @@ def suggest(classifier: DAHGNNClassifier, count: int) -> NDArray[np.int64]:
         The most useful first.
     """
     check_count("count", count, "suggest")
-    classifier.traces()  # refuses one that is not fitted
+    check_is_fitted(classifier, "ensemble_")
     scores = (1 - margins(classifier.label_distributions_)) * classifier.density_
     free = np.ones(len(scores), dtype=bool)
     free[classifier.labelled_indices_] = False
