@@ -19,8 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_consistent_length, check_random_state
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from dahgnn.checks import (
@@ -30,11 +29,10 @@ from dahgnn.checks import (
     check_count,
     check_device,
     check_flag,
-    check_number,
 )
 from dahgnn.classifier.ensemble import Ensemble, Evaluation
 from dahgnn.classifier.fitting import Fit, Fitter, Surroundings, check_hypergraph, find_surroundings
-from dahgnn.classifier.labels import encode_labels, hold_out, known_labels
+from dahgnn.classifier.labels import class_shares, encode_labels, known_labels, split_labels, weigh_rows
 from dahgnn.classifier.progress import telling
 from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
@@ -44,7 +42,6 @@ from dahgnn.graph.scaling import choose_scaling
 from dahgnn.nn.model import DAHGNN
 from dahgnn.threads import threads_for
 from dahgnn.training.run import Epoch
-from dahgnn.training.splits import Split
 
 logger = logging.getLogger(__name__)
 
@@ -145,6 +142,9 @@ class DAHGNNClassifier(
         Labelled rows that were held out by some network.
     held_out_distributions_ : array, (h, c)
         Their probabilities by everybody who has not seen their labels: what accuracy can be judged by.
+    estimate_ : Estimate or None
+        How many of the unlabelled rows are right, with an interval of 95 % confidence, as far as held-out
+        labels tell; None with fewer than six of them.
     k_ : int
         Neighbours that were used.
     networks_ : list of DAHGNN
@@ -236,10 +236,10 @@ class DAHGNNClassifier(
             stack.enter_context(self._keeping_columns())
             rows = self._rows(X, reset=True)
             classes, encoded = encode_labels(y, len(rows))
-            weights = self._weights(sample_weight, classes, encoded)
+            weights = weigh_rows(sample_weight, self.class_weight, classes, encoded)
             count = self._count_networks(len(rows))
-            splits = self._splits(encoded, classes, count, generator)
-            shares = self._class_shares(classes)
+            splits = split_labels(encoded, classes, self.validation, count, generator)
+            shares = class_shares(self.class_prior, classes)
             scaling = choose_scaling(rows, self.scale)
             features = scaling.apply(rows)
             stack.enter_context(threads_for(len(rows), self._wanted_threads()))
@@ -276,6 +276,7 @@ class DAHGNNClassifier(
         if not fit.interrupted and fit.epochs < self.n_iter_:
             self.stopped_ = "held_out"
         self.held_out_indices_, self.held_out_distributions_ = fit.held_out, fit.held_out_distributions
+        self.estimate_ = fit.estimate
 
     def _keep(self, ensemble: Ensemble) -> None:
         """Keep what new rows need, and what follows for the fitted ones."""
@@ -384,68 +385,6 @@ class DAHGNNClassifier(
         if largest > _LARGEST:
             raise bad_value("X", "DAHGNNClassifier", "in the range of float32", f"{largest:g}")
         return np.ascontiguousarray(rows)
-
-    def _splits(
-        self, encoded: Tensor, classes: Array, count: int, generator: np.random.RandomState
-    ) -> list[Split]:
-        """Hold out some labelled rows for each network."""
-        owner, known = "DAHGNNClassifier", np.flatnonzero(encoded.numpy() >= 0)
-        if np.ndim(self.validation) > 0:
-            held = Split(train=[], validation=self.validation, test=[]).validation.numpy()
-            if not np.isin(held, known).all():
-                raise bad_value("validation", owner, "labelled rows", f"row {held[~np.isin(held, known)][0]}")
-            return [self._split(held, known, encoded, classes)] * count
-        check_number("validation", self.validation, owner, low=0, high=1, open_low=True)
-        share = float(self.validation)  # type: ignore[arg-type]
-        parts = hold_out(encoded.numpy(), share, count, generator)
-        return [self._split(held, known, encoded, classes) for held in parts]
-
-    def _split(self, held: Array, known: Array, encoded: Tensor, classes: Array) -> Split:
-        owner, train = "DAHGNNClassifier", np.setdiff1d(known, held)
-        missing = np.setdiff1d(np.arange(len(classes)), encoded[train])
-        if len(missing):
-            names = ", ".join(map(str, classes[missing]))
-            raise bad_value(
-                "validation", owner, "such that each class keeps a row to train", f"none of {names}"
-            )
-        return Split(train=train, validation=held, test=[])
-
-    def _weights(self, sample_weight: ArrayLike | None, classes: Array, encoded: Tensor) -> Array | None:
-        """Return how much each row counts, or None if all do alike; a row that does not, loses its label."""
-        if sample_weight is None and self.class_weight is None:
-            return None
-        weights = _check_sample_weight(sample_weight, encoded, dtype=np.float64, ensure_non_negative=True)
-        weights = np.array(weights)
-        encoded[torch.from_numpy(weights == 0)] = -1
-        missing = np.setdiff1d(np.arange(len(classes)), encoded)
-        if len(missing):
-            expected = "positive at a labelled row of each class"
-            names = ", ".join(map(str, classes[missing]))
-            raise bad_value("sample_weight", "fit", expected, f"none of {names}")
-        if self.class_weight is not None:
-            known = encoded.numpy() >= 0
-            numbers = encoded.numpy()[known]
-            of_class = compute_class_weight(self.class_weight, classes=classes, y=classes[numbers])
-            weights[known] *= of_class[numbers]
-        return weights
-
-    def _class_shares(self, classes: Array) -> Array | None:
-        """Return the known share of each class, or None."""
-        if self.class_prior is None:
-            return None
-        owner = "DAHGNNClassifier"
-        given: Any = self.class_prior
-        if isinstance(given, Mapping):
-            unknown = [name for name in given if name not in classes.tolist()]
-            if unknown or len(given) != len(classes):
-                names = ", ".join(map(str, classes))
-                raise bad_value("class_prior", owner, f"a share for each class, {names}", f"{dict(given)}")
-            given = [given[name] for name in classes.tolist()]
-        shares = np.asarray(given, dtype=np.float64)
-        if shares.shape != classes.shape or not (np.isfinite(shares) & (shares > 0)).all():
-            expected = f"{len(classes)} positive shares, one for each class"
-            raise bad_value("class_prior", owner, expected, f"{shares}")
-        return np.asarray(shares / shares.sum())
 
     def _device(self) -> torch.device:
         if self.device == "auto":

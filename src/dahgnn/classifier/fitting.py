@@ -14,8 +14,9 @@ from torch import Tensor
 
 from dahgnn.checks import as_tensor, bad_type, bad_value, check_in_range
 from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation, equal_rows, network_shares
+from dahgnn.classifier.judgement import Estimate, count_held_out, estimate_accuracy, judge_held_out
 from dahgnn.classifier.opinions import Known, Opinions, balance
-from dahgnn.classifier.stacking import Candidate, Stack, learn_stack
+from dahgnn.classifier.stacking import Candidate, learn_stack
 from dahgnn.classifier.stages import Stage, Trained, train_in_stages
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.diffusion import SimilarityGraph
@@ -31,9 +32,6 @@ from dahgnn.training.splits import Split
 logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
-
-# Random parts of held-out labels by which a combination is judged if all of them are in one fold.
-_PARTS = 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,6 +75,8 @@ class Fit:
         Rows whose labels somebody has not seen.
     held_out_distributions : array, (h, c)
         What is said of them by those, each label also unseen by the combination that says it.
+    estimate : Estimate or None
+        How many of the unlabelled rows are right, if enough labels are held out to tell.
     """
 
     ensemble: Ensemble
@@ -85,6 +85,7 @@ class Fit:
     interrupted: bool
     held_out: Array
     held_out_distributions: Array
+    estimate: Estimate | None
 
 
 def find_surroundings(
@@ -216,7 +217,7 @@ class Fitter:
             combined=combined,
             fitted=Evaluation(distributions, _mean_logits(trained), np.zeros(len(distributions))),
         )
-        rows, judged = _judge(candidates, held, known, places)
+        rows, judged = judge_held_out(candidates, held, known, places)
         return Fit(
             ensemble=replace(ensemble, fitted=self._evaluate_fitted(ensemble)),
             history=trained.history,
@@ -224,6 +225,7 @@ class Fitter:
             interrupted=trained.interrupted,
             held_out=rows,
             held_out_distributions=judged,
+            estimate=estimate_accuracy(known, rows, judged, distributions, around.graph),
         )
 
     def _train(
@@ -270,7 +272,7 @@ class Fitter:
     ) -> tuple[Combined, Array]:
         """Return how the candidates are combined, and what follows for the fitted rows, (n, c)."""
         known = opinions.known
-        stack = learn_stack(candidates, held, known.labels[places], _counts(known, places))
+        stack = learn_stack(candidates, held, known.labels[places], count_held_out(known, places))
         opinion = {candidate: opinions.of(candidate) for candidate in stack.candidates}
         experts = {candidate.expert for candidate in stack.candidates}
         combined = Combined(
@@ -293,36 +295,3 @@ class Fitter:
 
 def _mean_logits(trained: Trained) -> Array:
     return torch.stack([each.double() for each in trained.logits]).mean(0).numpy()
-
-
-def _counts(known: Known, places: Array) -> Array:
-    """Return how much each held-out label counts: one that is held out twice, half each time."""
-    return np.asarray(known.weights[places] / np.bincount(places, minlength=len(known.rows))[places])
-
-
-def _judge(
-    candidates: list[Candidate], held: list[Array], known: Known, places: Array
-) -> tuple[Array, Array]:
-    """Return the held-out rows and what is said of them by combinations that have not seen their labels."""
-    if len(places) == 0:
-        return np.empty(0, np.int64), np.empty((0, known.n_classes))
-    parts = np.repeat(np.arange(len(known.folds)), [len(fold) for fold in known.folds])
-    if len(known.folds) == 1:
-        parts = np.random.default_rng(0).permutation(len(places)) % _PARTS
-    labels, counts = known.labels[places], _counts(known, places)
-    said = np.empty((len(places), known.n_classes))
-    for part in np.unique(parts):
-        test = parts == part
-        # A label that is held out in several folds must not be seen in another of them, either.
-        train = ~np.isin(places, places[test])
-        stack = learn_stack(candidates, [each[train] for each in held], labels[train], counts[train])
-        said[test] = _apply(stack, candidates, [each[test] for each in held])
-    rows, place = np.unique(places, return_inverse=True)
-    sums = np.zeros((len(rows), known.n_classes))
-    np.add.at(sums, place, said)
-    return known.rows[rows], sums / np.bincount(place)[:, None]
-
-
-def _apply(stack: Stack, candidates: list[Candidate], opinions: list[Array]) -> Array:
-    chosen = [opinions[candidates.index(candidate)] for candidate in stack.candidates]
-    return stack.combine(chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,13 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from dahgnn.checks import bad_type, bad_value
+from dahgnn.checks import bad_type, bad_value, check_number
+from dahgnn.training.splits import Split
 
 Array = NDArray[Any]
+
+# Who is named in errors.
+_OWNER = "DAHGNNClassifier"
 
 
 def known_labels(y: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
@@ -91,3 +96,91 @@ def hold_out(encoded: Array, share: float, times: int, generator: np.random.Rand
             chosen.append(rows[np.arange(first, min(last, first + len(rows) - 1)) % len(rows)])
             first = last
     return [np.sort(np.concatenate(chosen)) for chosen in held]
+
+
+def split_labels(
+    encoded: Tensor,
+    classes: Array,
+    validation: float | ArrayLike,
+    count: int,
+    generator: np.random.RandomState,
+) -> list[Split]:
+    """Return which labelled rows each of some networks trains with, and which it does not see.
+
+    Parameters
+    ----------
+    encoded : Tensor of int64, (n,)
+        Numbers of the classes, −1 where the label is not known.
+    classes : array, (c,)
+        Their names.
+    validation : float or array of int
+        See `DAHGNNClassifier`.
+    count : int
+        How many networks there are.
+    generator : RandomState
+        Draws the rows.
+    """
+    known = np.flatnonzero(encoded.numpy() >= 0)
+    if np.ndim(validation) > 0:
+        held = Split(train=[], validation=validation, test=[]).validation.numpy()
+        if not np.isin(held, known).all():
+            raise bad_value("validation", _OWNER, "labelled rows", f"row {held[~np.isin(held, known)][0]}")
+        return [_split(held, known, encoded, classes)] * count
+    check_number("validation", validation, _OWNER, low=0, high=1, open_low=True)
+    share = float(validation)  # type: ignore[arg-type]
+    parts = hold_out(encoded.numpy(), share, count, generator)
+    return [_split(held, known, encoded, classes) for held in parts]
+
+
+def _split(held: Array, known: Array, encoded: Tensor, classes: Array) -> Split:
+    train = np.setdiff1d(known, held)
+    missing = np.setdiff1d(np.arange(len(classes)), encoded[train])
+    if len(missing):
+        names = ", ".join(map(str, classes[missing]))
+        raise bad_value("validation", _OWNER, "such that each class keeps a row to train", f"none of {names}")
+    return Split(train=train, validation=held, test=[])
+
+
+def weigh_rows(
+    sample_weight: ArrayLike | None,
+    class_weight: Mapping[Any, float] | str | None,
+    classes: Array,
+    encoded: Tensor,
+) -> Array | None:
+    """Return how much each row counts, or None if all do alike; a row that does not, loses its label."""
+    from sklearn.utils.class_weight import compute_class_weight
+    from sklearn.utils.validation import _check_sample_weight
+
+    if sample_weight is None and class_weight is None:
+        return None
+    weights = _check_sample_weight(sample_weight, encoded, dtype=np.float64, ensure_non_negative=True)
+    weights = np.array(weights)
+    encoded[torch.from_numpy(weights == 0)] = -1
+    missing = np.setdiff1d(np.arange(len(classes)), encoded)
+    if len(missing):
+        expected = "positive at a labelled row of each class"
+        names = ", ".join(map(str, classes[missing]))
+        raise bad_value("sample_weight", "fit", expected, f"none of {names}")
+    if class_weight is not None:
+        known = encoded.numpy() >= 0
+        numbers = encoded.numpy()[known]
+        weights[known] *= compute_class_weight(class_weight, classes=classes, y=classes[numbers])[numbers]
+    return weights
+
+
+def class_shares(prior: Mapping[Any, float] | ArrayLike | None, classes: Array) -> Array | None:
+    """Return the known share of each class, (c,), or None; see ``class_prior`` of `DAHGNNClassifier`."""
+    if prior is None:
+        return None
+    given: Any = prior
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in classes.tolist()]
+        if unknown or len(given) != len(classes):
+            names = ", ".join(map(str, classes))
+            raise bad_value("class_prior", _OWNER, f"a share for each class, {names}", f"{dict(given)}")
+        given = [given[name] for name in classes.tolist()]
+    shares = np.asarray(given, dtype=np.float64)
+    if shares.shape != classes.shape or not (np.isfinite(shares) & (shares > 0)).all():
+        expected = f"{len(classes)} positive shares, one for each class"
+        raise bad_value("class_prior", _OWNER, expected, f"{shares}")
+    return np.asarray(shares / shares.sum())

@@ -46,11 +46,12 @@ class Known:
     n_classes: int
     folds: Sequence[Array]
 
-    def seen(self, fold: int | None) -> Array:
-        """Return the places, among the labelled rows, of those that are seen; all of them without a fold."""
-        if fold is None:
-            return np.arange(len(self.rows))
-        return np.flatnonzero(~np.isin(self.rows, self.folds[fold]))
+    def seen(self, *folds: int | None) -> Array:
+        """Return the places, among the labelled rows, of those that are in none of the folds."""
+        held = [self.folds[fold] for fold in folds if fold is not None]
+        return (
+            np.flatnonzero(~np.isin(self.rows, np.concatenate(held))) if held else np.arange(len(self.rows))
+        )
 
     @property
     def held_places(self) -> list[Array]:
@@ -129,6 +130,14 @@ class Opinions:
             found.append(graph.spread_poisson(known.rows[places], targets, weights=known.weights[places]))
         self.potentials = found[-1]
         return [potential_shares(each, usual_potential(each)) for each in found]
+
+
+def spread_labels(known: Known, graph: SimilarityGraph, seen: Array) -> Array:
+    """Return what the favourite candidate says of all rows from some of the labels alone, (n, c)."""
+    rows, targets = known.rows[seen], np.eye(known.n_classes)[known.labels[seen]]
+    potentials = graph.spread_poisson(rows, targets, weights=known.weights[seen])
+    prior = potential_shares(potentials, usual_potential(potentials))
+    return graph.smooth(rows, targets, prior, 0.1)
 
 
 def usual_potential(potentials: Array) -> float:

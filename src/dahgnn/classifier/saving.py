@@ -18,6 +18,7 @@ from dahgnn.checks import as_indices
 from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation
 from dahgnn.classifier.estimator import STOPPED, DAHGNNClassifier
 from dahgnn.classifier.experts import EXPERTS
+from dahgnn.classifier.judgement import Estimate
 from dahgnn.classifier.stacking import Candidate, Stack
 from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.files.tensors import read_tensors, write_tensors
@@ -68,7 +69,6 @@ def save_classifier(
         "k": ensemble.k,
         "stack": {
             "candidates": [_write_candidate(candidate) for candidate in stack.candidates],
-            "powers": stack.powers,
             "weights": stack.weights,
         },
         "experts": sorted(ensemble.combined.models),
@@ -76,6 +76,7 @@ def save_classifier(
         "best_epoch": classifier.best_epoch_,
         "epochs": classifier.n_iter_,
         "stopped": classifier.stopped_,
+        "estimate": None if classifier.estimate_ is None else asdict(classifier.estimate_),
         "feature_names": getattr(classifier, "feature_names_in_", np.array([])).tolist(),
     }
     # A header may have 100 MB, and names of millions of rows are more.
@@ -190,6 +191,7 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
     for name in ("labelled_indices", "held_out_indices"):
         setattr(classifier, f"{name}_", as_indices(tensors[name], name, "it", below=n).numpy())
     classifier.held_out_distributions_ = tensors["held_out_distributions"].double().numpy()
+    classifier.estimate_ = None if header["estimate"] is None else Estimate(**header["estimate"])
     _check_training(classifier)
     classifier._keep(ensemble)
     return classifier
@@ -237,11 +239,11 @@ def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) 
         Candidate(expert, math.inf if strength is None else float(strength))
         for expert, strength in saved["candidates"]
     )
-    stack = Stack(candidates, tuple(map(float, saved["powers"])), tuple(map(float, saved["weights"])))
+    stack = Stack(candidates, tuple(map(float, saved["weights"])))
     known = {"networks", "poisson", "uniform", *header["experts"]}
-    _check(len(candidates) == len(stack.powers) == len(stack.weights) > 0, "a combination of other parts")
+    _check(len(candidates) == len(stack.weights) > 0, "a combination of other parts")
     _check({candidate.expert for candidate in candidates} <= known, "experts that are not there")
-    _check(min(stack.weights) > 0 and min(stack.powers) > 0, "weights that are none")
+    _check(min(stack.weights) > 0, "weights that are none")
     potentials, factors = (tensors.get(name) for name in ("potentials", "factors"))
     _check(potentials is not None or stack.share("poisson") == 0, "no potentials")
     return Combined(

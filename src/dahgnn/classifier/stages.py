@@ -26,6 +26,8 @@ Array = NDArray[Any]
 
 # The first stage has so many epochs; each further one ends at twice as many as the last.
 _FIRST = 8
+# Epochs at the most if there are no held-out labels, because the labels are very few.
+_MOST_UNJUDGED = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,36 +109,58 @@ def train_in_stages(
     train : callable
         Trains a network, by its number, with the training rows of a split for so many epochs more.
     """
+    if not any(len(split.validation) for split in splits):
+        max_epochs = min(max_epochs, _MOST_UNJUDGED)
     history: list[Stage] = []
-    best: tuple[float, int, list[dict[str, Tensor]], list[Tensor]] | None = None
+    best: _Best | None = None
     before, interrupted = 0, False
     for end in stage_ends(max_epochs):
-        results = []
-        for number, split in enumerate(splits):
-            result = train(number, Split(train=split.train, validation=[], test=[]), end - before)
-            history.append(_describe(number, end, result, labels, split.validation))
-            results.append(result)
-            if result.stopped == "interrupted":
-                interrupted = True
-                break
-        if interrupted and best is not None:
-            break
+        results = _train_all(splits, end - before, train)
+        history += [_describe(number, end, *pair, labels) for number, pair in enumerate(zip(results, splits))]
+        interrupted = results[-1].stopped == "interrupted"
         loss = _pooled_loss(history[-len(results) :], splits)
-        if best is not None and not loss < best[0]:
+        if best is not None and (interrupted or not loss < best.loss):
             break
-        states = [copy.deepcopy(network.state_dict()) for network in networks]
-        best = (loss, end, states, [result.embedding for result in results])
+        best = _Best.of(loss, end, networks, results)
         if interrupted:
             break
         before = end
     assert best is not None  # noqa: S101, there is a first stage
-    for network, state in zip(networks, best[2], strict=True):
+    for network, state in zip(networks, best.states, strict=True):
         network.load_state_dict(state)
-    return Trained(best[3], history, best[1], interrupted)
+    return Trained(best.logits, history, best.epochs, interrupted)
 
 
-def _describe(number: int, end: int, result: FitResult, labels: Tensor, held: Tensor) -> Stage:
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The stage with the least loss so far: its weights, and what the networks said then."""
+
+    loss: float
+    epochs: int
+    states: list[dict[str, Tensor]]
+    logits: list[Tensor]
+
+    @classmethod
+    def of(cls, loss: float, epochs: int, networks: Sequence[DAHGNN], results: Sequence[FitResult]) -> _Best:
+        states = [copy.deepcopy(network.state_dict()) for network in networks]
+        return cls(loss, epochs, states, [result.embedding for result in results])
+
+
+def _train_all(
+    splits: Sequence[Split], epochs: int, train: Callable[[int, Split, int], FitResult]
+) -> list[FitResult]:
+    """Train each network for so many epochs more; after Ctrl-C there are fewer results."""
+    results: list[FitResult] = []
+    for number, split in enumerate(splits):
+        results.append(train(number, Split(train=split.train, validation=[], test=[]), epochs))
+        if results[-1].stopped == "interrupted":
+            break
+    return results
+
+
+def _describe(number: int, end: int, result: FitResult, split: Split, labels: Tensor) -> Stage:
     loss = accuracy = math.nan
+    held = split.validation
     if len(held):
         chances = result.probabilities[held, labels[held]].double().clamp_min(1e-12)
         loss = float(-chances.log().mean())

@@ -1,0 +1,154 @@
+"""How right an ensemble is, told by labels that nobody who judges them has seen.
+
+Every label is held out once. The networks and experts that have not seen it give their opinions, and the
+weights of the combination that joins them come from other labels, too. Two things would still bend the
+result. The labelled rows may have other shares of the classes than all rows have, so classes count by the
+shares that they have among the predictions. And each opinion has been formed without a fifth of the labels:
+how much that costs is told by leaving out another fifth.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dahgnn.classifier.opinions import Known, spread_labels
+from dahgnn.classifier.stacking import Candidate, Stack, learn_stack
+from dahgnn.graph.diffusion import SimilarityGraph
+
+Array = NDArray[Any]
+
+# Random parts of held-out labels by which a combination is judged if all of them are in one fold.
+_PARTS = 5
+# Held-out labels that an accuracy can be told from.
+_FEWEST = 6
+# What the fifth fold adds, in what the fourth adds. Errors that fall as a power −1/2 of the labels have 0.7.
+_NEXT_FOLD = 0.7
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An accuracy, and where it lies with 95 % confidence.
+
+    Attributes
+    ----------
+    accuracy, low, high : float
+        Between 0 and 1.
+    n : int
+        Labels that it is told from.
+    """
+
+    accuracy: float
+    low: float
+    high: float
+    n: int
+
+
+def count_held_out(known: Known, places: Array) -> Array:
+    """Return how much each held-out label counts: one that is held out twice, half each time."""
+    return np.asarray(known.weights[places] / np.bincount(places, minlength=len(known.rows))[places])
+
+
+def judge_held_out(
+    candidates: list[Candidate], held: list[Array], known: Known, places: Array
+) -> tuple[Array, Array]:
+    """Return the held-out rows and what is said of them by combinations that have not seen their labels.
+
+    Parameters
+    ----------
+    candidates : list of Candidate
+        All there are.
+    held : list of array, (h, c)
+        What each says of the held-out labels, fold by fold.
+    known : Known
+        The labels.
+    places : array of int, (h,)
+        Which labels these are; one may be held out several times.
+    """
+    if len(places) == 0:
+        return np.empty(0, np.int64), np.empty((0, known.n_classes))
+    parts = np.repeat(np.arange(len(known.folds)), [len(fold) for fold in known.folds])
+    if len(known.folds) == 1:
+        parts = np.random.default_rng(0).permutation(len(places)) % _PARTS
+    labels, counts = known.labels[places], count_held_out(known, places)
+    said = np.empty((len(places), known.n_classes))
+    for part in np.unique(parts):
+        test = parts == part
+        # A label that is held out in several folds must not be seen in another of them, either.
+        train = ~np.isin(places, places[test])
+        stack = learn_stack(candidates, [each[train] for each in held], labels[train], counts[train])
+        said[test] = _apply(stack, candidates, [each[test] for each in held])
+    rows, place = np.unique(places, return_inverse=True)
+    sums = np.zeros((len(rows), known.n_classes))
+    np.add.at(sums, place, said)
+    return known.rows[rows], sums / np.bincount(place)[:, None]
+
+
+def _apply(stack: Stack, candidates: list[Candidate], opinions: list[Array]) -> Array:
+    return stack.combine([opinions[candidates.index(candidate)] for candidate in stack.candidates])
+
+
+def estimate_accuracy(
+    known: Known, rows: Array, said: Array, distributions: Array, graph: SimilarityGraph | None
+) -> Estimate | None:
+    """Estimate how many of the unlabelled rows are right.
+
+    Parameters
+    ----------
+    known : Known
+        The labels.
+    rows, said : array, (h,), (h, c)
+        Held-out rows and what is said of them.
+    distributions : array, (n, c)
+        Of all rows.
+    graph : SimilarityGraph or None
+        To tell what another fold of labels is worth.
+    """
+    from scipy.stats import binomtest
+
+    if len(rows) < _FEWEST:
+        return None
+    labels = known.labels[np.searchsorted(known.rows, rows)]
+    right = said.argmax(1) == labels
+    shares = np.bincount(distributions.argmax(1), minlength=known.n_classes) / len(distributions)
+    accuracy = _weigh_classes(right, labels, shares)
+    if graph is not None and len(known.folds) > 2:
+        accuracy += _NEXT_FOLD * _worth_of_a_fold(known, graph, shares)
+    accuracy = min(max(accuracy, 0.0), 1.0)
+    interval = binomtest(round(accuracy * len(rows)), len(rows)).proportion_ci(method="wilson")
+    low, high = min(interval.low, accuracy), max(interval.high, accuracy)
+    return Estimate(accuracy=accuracy, low=float(low), high=float(high), n=len(rows))
+
+
+def _weigh_classes(right: Array, labels: Array, shares: Array) -> float:
+    """Return the share that is right if classes occur with these shares; one without a label is left out."""
+    counts = np.bincount(labels, minlength=len(shares))
+    recalls = np.bincount(labels, weights=right, minlength=len(shares)) / np.maximum(counts, 1)
+    shares = np.where(counts > 0, shares, 0)
+    return float(shares @ recalls / shares.sum()) if shares.sum() > 0 else math.nan
+
+
+def _worth_of_a_fold(known: Known, graph: SimilarityGraph, shares: Array) -> float:
+    """Return how much more is right by all folds but one than by all but two.
+
+    It is measured by labels that spread over the graph, which takes no training.
+    """
+    right: dict[bool, list[Array]] = {True: [], False: []}
+    labels = []
+    for number, (rows, places) in enumerate(zip(known.folds, known.held_places, strict=True)):
+        labels.append(known.labels[places])
+        for whole in (True, False):
+            other = None if whole else (number + 1) % len(known.folds)
+            seen = known.seen(number, other)
+            # Where some class would lose its last label, nothing can be told.
+            if len(np.unique(known.labels[seen])) < known.n_classes:
+                return 0.0
+            said = spread_labels(known, graph, seen)[rows]
+            right[whole].append(said.argmax(1) == known.labels[places])
+    by_class = np.concatenate(labels)
+    more, less = (_weigh_classes(np.concatenate(right[whole]), by_class, shares) for whole in (True, False))
+    return more - less

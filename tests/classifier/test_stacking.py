@@ -1,0 +1,92 @@
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from dahgnn.classifier.stacking import CANDIDATES, Candidate, Stack, learn_stack
+
+RIGHT, WRONG = Candidate("networks", math.inf), Candidate("linear", math.inf)
+
+
+def opinions_of(labels, n_classes, sharpness, seed):
+    """Distributions that favour the label, more so the sharper they are."""
+    generator = np.random.default_rng(seed)
+    scores = generator.normal(size=(len(labels), n_classes))
+    scores[np.arange(len(labels)), labels] += sharpness
+    shares = np.exp(scores)
+    return shares / shares.sum(1, keepdims=True)
+
+
+def pooled(weights, opinions, doubt=0.02):
+    """The definition: the normalised product of distributions, each with its doubt and to its weight."""
+    product = np.ones_like(opinions[0])
+    for weight, opinion in zip(weights, opinions, strict=True):
+        product = product * ((1 - doubt) * opinion + doubt / opinion.shape[1]) ** weight
+    return product / product.sum(1, keepdims=True)
+
+
+def test_the_combination_is_a_product_of_powers():
+    labels = np.arange(6) % 3
+    opinions = [opinions_of(labels, 3, 1.0, seed) for seed in range(2)]
+    stack = Stack((RIGHT, WRONG), (0.7, 1.4))
+    np.testing.assert_allclose(stack.combine(opinions), pooled((0.7, 1.4), opinions), rtol=1e-10)
+    np.testing.assert_allclose(stack.combine(opinions).sum(1), 1)
+
+
+def test_the_weights_are_the_likeliest_under_the_prior():
+    labels = np.arange(60) % 3
+    opinions = [opinions_of(labels, 3, sharpness, seed) for seed, sharpness in enumerate((2.0, 0.5))]
+    counts = np.linspace(0.5, 1.5, 60)
+    stack = learn_stack([RIGHT, WRONG], opinions, labels, counts)
+
+    def loss(weights):
+        likelihood = pooled(weights, opinions)[np.arange(60), labels]
+        return -(counts * np.log(likelihood)).sum() + 0.1 * 2 * ((np.array(weights) - 0.5) ** 2).sum()
+
+    expected = minimize(loss, [0.5, 0.5], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-8}).x
+    np.testing.assert_allclose(stack.weights, expected, atol=1e-3)
+
+
+def test_who_is_right_counts_more():
+    labels = np.arange(200) % 4
+    good, bad = opinions_of(labels, 4, 3.0, 0), opinions_of((labels + 1) % 4, 4, 3.0, 1)
+    stack = learn_stack([RIGHT, WRONG], [good, bad], labels)
+    assert stack.share("networks") > 0.95
+    assert (stack.combine([good, bad][: len(stack.candidates)]).argmax(1) == labels).mean() > 0.9
+
+
+def test_a_modest_opinion_that_is_right_becomes_sharper():
+    labels = np.arange(300) % 3
+    modest = np.full((300, 3), 0.3)
+    modest[np.arange(300), labels] = 0.4
+    stack = learn_stack([RIGHT], [modest], labels)
+    assert stack.weights[0] > 3
+    assert stack.combine([modest])[0, 0] > 0.8
+
+
+def test_without_labels_the_favourites_decide():
+    stack = learn_stack(CANDIDATES, [np.empty((0, 3))] * len(CANDIDATES), np.empty(0, np.int64))
+    assert dict(zip(stack.candidates, stack.weights, strict=True)) == {
+        Candidate("poisson", 0.1): 0.75,
+        Candidate("linear", 0.1): 0.25,
+    }
+    without_graph = [candidate for candidate in CANDIDATES if candidate.strength == math.inf]
+    stack = learn_stack(without_graph, [np.empty((0, 3))] * len(without_graph), np.empty(0, np.int64))
+    assert stack.candidates == tuple(without_graph)
+
+
+def test_few_labels_hardly_move_the_prior():
+    labels = np.array([0, 1])
+    opinions = [np.full((2, 2), 0.5)] * len(CANDIDATES)
+    stack = learn_stack(CANDIDATES, opinions, labels)
+    weights = dict(zip(stack.candidates, stack.weights, strict=True))
+    assert weights[Candidate("poisson", 0.1)] == pytest.approx(0.75 / 2 + 1 / 2 / len(CANDIDATES), abs=1e-6)
+    assert sum(stack.weights) == pytest.approx(1, abs=1e-6)
+
+
+def test_certain_and_impossible_opinions_are_no_trouble():
+    labels = np.array([0, 1, 0])
+    certain = np.eye(2)[labels]
+    stack = learn_stack([RIGHT, WRONG], [certain, 1 - certain], labels)
+    assert np.isfinite(stack.combine([certain, 1 - certain][: len(stack.candidates)])).all()
