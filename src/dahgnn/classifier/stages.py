@@ -111,14 +111,13 @@ def train_in_stages(
     best: tuple[float, int, list[dict[str, Tensor]], list[Tensor]] | None = None
     before, interrupted = 0, False
     for end in stage_ends(max_epochs):
-        results = []
-        for number, split in enumerate(splits):
-            result = train(number, Split(train=split.train, validation=[], test=[]), end - before)
-            history.append(_describe(number, end, result, labels, split.validation))
-            results.append(result)
-            if result.stopped == "interrupted":
-                interrupted = True
-                break
+        results, interrupted = _train_stage(splits, end - before, train)
+        if not results and best is None:
+            raise KeyboardInterrupt
+        history += [
+            _describe(number, end, result, labels, splits[number].validation)
+            for number, result in enumerate(results)
+        ]
         if interrupted and best is not None:
             break
         loss = _pooled_loss(history[-len(results) :], splits)
@@ -133,6 +132,21 @@ def train_in_stages(
     for network, state in zip(networks, best[2], strict=True):
         network.load_state_dict(state)
     return Trained(best[3], history, best[1], interrupted)
+
+
+def _train_stage(
+    splits: Sequence[Split], epochs: int, train: Callable[[int, Split, int], FitResult]
+) -> tuple[list[FitResult], bool]:
+    """Train the networks for so many epochs more; return what they give, and whether Ctrl-C ended it."""
+    results: list[FitResult] = []
+    try:
+        for number, split in enumerate(splits):
+            results.append(train(number, Split(train=split.train, validation=[], test=[]), epochs))
+            if results[-1].stopped == "interrupted":
+                return results, True
+    except KeyboardInterrupt:  # before the first epoch of a network, which then has nothing to give
+        return results, True
+    return results, False
 
 
 def _describe(number: int, end: int, result: FitResult, labels: Tensor, held: Tensor) -> Stage:
