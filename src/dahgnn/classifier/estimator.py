@@ -259,11 +259,11 @@ class DAHGNNClassifier(
             networks = self._make_networks(features.shape[1], classes, model, count, generator)
             seeds = generator.randint(2**31, size=count).tolist()
             fit = fitter.run(networks, splits, seeds, tell.listen(callback))
-        self.classes_ = classes
-        self.labelled_indices_ = torch.nonzero(encoded >= 0).flatten().numpy()
-        self._describe(fit)
-        self._keep(fit.ensemble)
-        tell("%s", self._say_combination())
+            self.classes_ = classes
+            self.labelled_indices_ = torch.nonzero(encoded >= 0).flatten().numpy()
+            self._describe(fit)
+            self._keep(fit.ensemble)
+            tell("%s", self._say_combination())
         if fit.interrupted:
             warnings.warn("Training interrupted by user.", ConvergenceWarning, stacklevel=2)
         return self

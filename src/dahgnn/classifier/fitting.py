@@ -254,6 +254,7 @@ class Fitter:
     def _known(self, splits: Sequence[Split], count: int, n_classes: int) -> tuple[Known, list[list[int]]]:
         """Return the labels in folds, and which networks have not seen each fold."""
         rows = torch.nonzero(self.labels >= 0).flatten().numpy()
+        weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
         by_held: dict[bytes, list[int]] = {}
         for number in range(count):
             by_held.setdefault(splits[number].validation.numpy().tobytes(), []).append(number)
@@ -261,7 +262,7 @@ class Fitter:
         known = Known(
             rows=rows,
             labels=self.labels.numpy()[rows],
-            weights=np.ones(len(rows)) if self.weights is None else self.weights[rows],
+            weights=weights / weights.mean(),  # only proportions count, as in the networks' loss
             n_classes=n_classes,
             folds=[splits[each[0]].validation.numpy() for each in numbers],
         )

@@ -115,11 +115,17 @@ def train_in_stages(
     best: _Best | None = None
     before, interrupted = 0, False
     for end in stage_ends(max_epochs):
-        results = _train_all(splits, end - before, train)
-        history += [_describe(number, end, *pair, labels) for number, pair in enumerate(zip(results, splits))]
-        interrupted = results[-1].stopped == "interrupted"
+        results, interrupted = _train_stage(splits, end - before, train)
+        if not results and best is None:
+            raise KeyboardInterrupt
+        history += [
+            _describe(number, end, result, labels, splits[number].validation)
+            for number, result in enumerate(results)
+        ]
+        if interrupted and best is not None:
+            break
         loss = _pooled_loss(history[-len(results) :], splits)
-        if best is not None and (interrupted or not loss < best.loss):
+        if best is not None and not loss < best.loss:
             break
         best = _Best.of(loss, end, networks, results)
         if interrupted:
@@ -146,21 +152,23 @@ class _Best:
         return cls(loss, epochs, states, [result.embedding for result in results])
 
 
-def _train_all(
+def _train_stage(
     splits: Sequence[Split], epochs: int, train: Callable[[int, Split, int], FitResult]
-) -> list[FitResult]:
-    """Train each network for so many epochs more; after Ctrl-C there are fewer results."""
+) -> tuple[list[FitResult], bool]:
+    """Train the networks for so many epochs more; return what they give, and whether Ctrl-C ended it."""
     results: list[FitResult] = []
-    for number, split in enumerate(splits):
-        results.append(train(number, Split(train=split.train, validation=[], test=[]), epochs))
-        if results[-1].stopped == "interrupted":
-            break
-    return results
+    try:
+        for number, split in enumerate(splits):
+            results.append(train(number, Split(train=split.train, validation=[], test=[]), epochs))
+            if results[-1].stopped == "interrupted":
+                return results, True
+    except KeyboardInterrupt:  # before the first epoch of a network, which then has nothing to give
+        return results, True
+    return results, False
 
 
-def _describe(number: int, end: int, result: FitResult, split: Split, labels: Tensor) -> Stage:
+def _describe(number: int, end: int, result: FitResult, labels: Tensor, held: Tensor) -> Stage:
     loss = accuracy = math.nan
-    held = split.validation
     if len(held):
         chances = result.probabilities[held, labels[held]].double().clamp_min(1e-12)
         loss = float(-chances.log().mean())

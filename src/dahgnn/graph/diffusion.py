@@ -55,7 +55,8 @@ class SimilarityGraph:
     def from_neighbors(cls, neighbors: Neighbors) -> SimilarityGraph:
         """Weigh neighbours by exp(−4 d² / d_k²), d_k being the distance to the k-th, and symmetrise.
 
-        These are the weights of Calder et al. (2020).
+        These are the weights of Calder et al. (2020). A row that is among its own neighbours is not similar to
+        itself: it would count in its degree and tell nothing.
         """
         from scipy.sparse import csr_array
 
@@ -63,7 +64,8 @@ class SimilarityGraph:
         n, k = weights.shape
         owners = np.repeat(np.arange(n), k)
         there = neighbors.indices.cpu().numpy().ravel()
-        directed = csr_array((weights.ravel(), (owners, there)), shape=(n, n))
+        others = owners != there
+        directed = csr_array((weights.ravel()[others], (owners[others], there[others])), shape=(n, n))
         return cls.from_matrix((directed + directed.T) / 2)
 
     @classmethod

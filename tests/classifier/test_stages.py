@@ -1,0 +1,199 @@
+"""Networks trained in stages: which stage stays, and when it ends."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from dahgnn.classifier.stages import stage_ends, train_in_stages
+from dahgnn.config import ModelConfig
+from dahgnn.nn.model import DAHGNN
+from dahgnn.training.fit import FitResult
+from dahgnn.training.run import Epoch
+from dahgnn.training.splits import Split
+
+LABELS = torch.tensor([0, 1, 0, 1, 0, 1, 0, 1])
+SPLITS = [
+    Split(train=[2, 3, 4, 5, 6, 7], validation=[0, 1], test=[]),
+    Split(train=[0, 1, 4, 5, 6, 7], validation=[2, 3], test=[]),
+]
+
+
+def make(count=2):
+    return [
+        DAHGNN(3, 2, ModelConfig(hidden=2, heads=1, units=2), generator=torch.Generator().manual_seed(seed))
+        for seed in range(count)
+    ]
+
+
+class Trainer:
+    """Stands for the training: it says what a plan tells it to, and writes the stage into the weights.
+
+    The plan has the probability of the right class at each network's held-out rows, stage by stage.
+    """
+
+    def __init__(self, networks, plan, splits=None, interrupt=None, begin=True):
+        self.networks, self.plan, self.splits = networks, plan, splits or SPLITS
+        self.interrupt, self.begin = interrupt, begin
+        self.calls = []
+
+    def __call__(self, number, split, epochs):
+        stage = sum(call[0] == number for call in self.calls)
+        self.calls.append((number, split, epochs))
+        pressed = self.interrupt == (stage, number)
+        if pressed and not self.begin:
+            raise KeyboardInterrupt
+        with torch.no_grad():
+            for weight in self.networks[number].parameters():
+                weight.fill_(10 * stage + number)
+        right = torch.full((8,), 0.5)
+        right[self.splits[number].validation] = torch.as_tensor(self.plan[stage][number])
+        probabilities = torch.stack([torch.where(LABELS == c, right, 1 - right) for c in (0, 1)], 1)
+        epoch = Epoch(
+            epoch=epochs, train_loss=0.1 * stage, validation_loss=math.nan, train_accuracy=1.0,
+            validation_accuracy=math.nan, best_epoch=epochs, seconds=0.0,
+        )  # fmt: skip
+        return FitResult(
+            predictions=probabilities.argmax(1),
+            probabilities=probabilities,
+            embedding=probabilities.log(),
+            history=(epoch,),
+            best_epoch=epochs,
+            stopped="interrupted" if pressed else "max_epochs",
+            seconds=0.0,
+        )
+
+
+def weights_of(networks):
+    """What the trainer wrote into each network: ten times the stage, and the network's number."""
+    return [next(network.parameters()).flatten()[0].item() for network in networks]
+
+
+@pytest.mark.parametrize(
+    ("most", "ends"),
+    [(1, [1]), (7, [7]), (8, [8]), (9, [8, 9]), (16, [8, 16]), (17, [8, 16, 17]), (64, [8, 16, 32, 64])],
+)
+def test_stages_double_and_end_at_the_most(most, ends):
+    assert stage_ends(most) == ends
+
+
+def test_the_best_stage_has_the_least_pooled_loss():
+    # The first network is best after the third stage, the second after the first; together after the second.
+    plan = [(0.5, 0.9), (0.8, 0.85), (0.9, 0.6), (0.99, 0.99)]
+    networks = make()
+    trainer = Trainer(networks, plan)
+    trained = train_in_stages(networks, SPLITS, LABELS, 100, trainer)
+    assert trained.epochs == 16
+    assert weights_of(networks) == [10.0, 11.0]
+    assert not trained.interrupted
+    # It got worse in the third stage, so that there is no fourth.
+    assert [(stage.network, stage.epoch) for stage in trained.history] == [
+        (0, 8), (1, 8), (0, 16), (1, 16), (0, 32), (1, 32),
+    ]  # fmt: skip
+    for network, logits in enumerate(trained.logits):
+        right = logits.softmax(1)[SPLITS[network].validation, LABELS[SPLITS[network].validation]]
+        np.testing.assert_allclose(right, plan[1][network], rtol=1e-6)
+
+
+def test_labels_count_and_not_networks():
+    splits = [
+        Split(train=[6, 7], validation=[0, 1, 2, 3, 4], test=[]),
+        Split(train=[0, 1], validation=[2], test=[]),
+    ]
+    # By networks the second stage would be worse: 0.6 · 0.3 < 0.5 · 0.5. By labels it is better.
+    plan = [(0.5, 0.5), (0.6, 0.3)]
+    networks = make()
+    trained = train_in_stages(networks, splits, LABELS, 16, Trainer(networks, plan, splits))
+    assert trained.epochs == 16
+
+
+def test_a_stage_is_described_by_labels_that_were_not_seen():
+    networks = make()
+    plan = [([0.7, 0.2], 0.9), (0.1, 0.1)]
+    trained = train_in_stages(networks, SPLITS, LABELS, 16, Trainer(networks, plan))
+    first = trained.history[0]
+    assert first.validation_loss == pytest.approx(-(math.log(0.7) + math.log(0.2)) / 2)
+    assert first.validation_accuracy == 0.5
+    assert trained.history[2].train_loss == pytest.approx(0.1)
+    assert trained.epochs == 8
+    loss = cross_entropy(trained.logits[0][[0, 1]], LABELS[[0, 1]])
+    assert first.validation_loss == pytest.approx(float(loss), rel=1e-5)
+
+
+def test_training_rows_alone_are_given_to_the_training():
+    networks = make()
+    trainer = Trainer(networks, [(0.5, 0.5), (0.6, 0.6), (0.7, 0.7)])
+    train_in_stages(networks, SPLITS, LABELS, 20, trainer)
+    assert [(number, epochs) for number, _, epochs in trainer.calls] == [
+        (0, 8), (1, 8), (0, 8), (1, 8), (0, 4), (1, 4),
+    ]  # fmt: skip
+    for number, split, _ in trainer.calls:
+        assert split.train.tolist() == SPLITS[number].train.tolist()
+        assert len(split.validation) == len(split.test) == 0
+
+
+def test_a_loss_that_stays_the_same_is_no_reason_to_go_on():
+    networks = make()
+    trained = train_in_stages(networks, SPLITS, LABELS, 100, Trainer(networks, [(0.5, 0.5)] * 5))
+    assert (trained.epochs, trained.history[-1].epoch) == (8, 16)
+    assert weights_of(networks) == [0.0, 1.0]
+
+
+def test_without_held_out_labels_all_stages_are_done():
+    splits = [Split(train=range(8), validation=[], test=[])] * 2
+    networks = make()
+    trained = train_in_stages(networks, splits, LABELS, 40, Trainer(networks, [(0.5, 0.5)] * 4, splits))
+    assert (trained.epochs, len(trained.history)) == (40, 8)
+    assert weights_of(networks) == [30.0, 31.0]
+    assert all(math.isnan(stage.validation_loss) for stage in trained.history)
+    assert all(math.isnan(stage.validation_accuracy) for stage in trained.history)
+
+
+def test_a_network_without_held_out_labels_does_not_count():
+    splits = [SPLITS[0], Split(train=range(8), validation=[], test=[])]
+    networks = make()
+    plan = [(0.6, []), (0.7, []), (0.5, [])]
+    trained = train_in_stages(networks, splits, LABELS, 100, Trainer(networks, plan, splits))
+    assert (trained.epochs, trained.history[-1].epoch) == (16, 32)
+
+
+def test_an_interruption_in_the_first_stage_keeps_those_that_began():
+    networks = make(3)
+    splits = [*SPLITS, SPLITS[0]]
+    trainer = Trainer(networks, [(0.5, 0.6, 0.7)], splits, interrupt=(0, 1))
+    trained = train_in_stages(networks, splits, LABELS, 100, trainer)
+    assert trained.interrupted
+    assert len(trained.logits) == len(trained.history) == 2
+    assert trained.epochs == 8
+    assert weights_of(networks)[:2] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_interruption_in_a_later_stage_keeps_the_one_before(number):
+    networks = make()
+    plan = [(0.5, 0.5), (0.6, 0.6), (0.99, 0.99)]
+    trained = train_in_stages(networks, SPLITS, LABELS, 100, Trainer(networks, plan, interrupt=(2, number)))
+    assert trained.interrupted
+    assert trained.epochs == 16
+    assert weights_of(networks) == [10.0, 11.0]
+    assert len(trained.logits) == 2
+
+
+@pytest.mark.parametrize(("pressed", "kept"), [((0, 1), 1), ((1, 0), 2), ((1, 1), 2)])
+def test_an_interruption_before_a_network_began_keeps_what_there_is(pressed, kept):
+    networks = make()
+    trainer = Trainer(networks, [(0.5, 0.5), (0.6, 0.6)], interrupt=pressed, begin=False)
+    trained = train_in_stages(networks, SPLITS, LABELS, 100, trainer)
+    assert trained.interrupted
+    assert (len(trained.logits), trained.epochs) == (kept, 8)
+    assert weights_of(networks)[:kept] == [0.0, 1.0][:kept]
+
+
+def test_an_interruption_before_anything_goes_on_up():
+    networks = make()
+    with pytest.raises(KeyboardInterrupt):
+        train_in_stages(
+            networks, SPLITS, LABELS, 100, Trainer(networks, [(0.5, 0.5)], interrupt=(0, 0), begin=False)
+        )
