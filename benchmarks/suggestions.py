@@ -15,7 +15,7 @@ import numpy as np
 
 from dahgnn import DAHGNNClassifier
 from dahgnn.classifier.explanation import suggest
-from dahgnn.experiments.lines import describe_place
+from dahgnn.environment import describe_environment
 from dahgnn.images.datasets import load_embedded_digits
 
 FIRST, MORE, ROUNDS = 5, 50, 3
@@ -37,7 +37,7 @@ def main() -> None:
             lines.append(line)
             if options.out:
                 with options.out.open("a") as file:
-                    file.write(json.dumps(line | describe_place("cpu")) + "\n")
+                    file.write(json.dumps(line | describe_environment("cpu")) + "\n")
     print(table(lines))
 
 

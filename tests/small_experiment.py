@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dahgnn.experiments.runner import Task
+from dahgnn.experiments.datasets import Task
 from dahgnn.experiments.spec import Spec, parse_spec
 from dahgnn.graph.neighbours import knn
 

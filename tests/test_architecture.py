@@ -18,6 +18,7 @@ ROOMS = [
     "checks",
     "config",
     "threads",
+    "environment",
     "files",
     "kernels",
     "ops",

@@ -33,7 +33,6 @@ def test_a_method_never_reads_test_labels(blobs, blob_split, method):
     ("change", "words"),
     [
         ({"train": []}, "one with train nodes. Got none"),
-        ({"validation": []}, "one with validation nodes. Got none"),
         ({"train": [0, 2]}, "each of the 3 classes has a labelled node. Got none of class 1"),
         ({"test": [120]}, "Got test node 120"),
     ],
@@ -75,3 +74,14 @@ def test_laplace_learning_says_nothing_of_nodes_without_a_way_to_a_label():
     probabilities, _ = laplace_learning(features, labels, split, k=2)
     assert probabilities.argmax(1)[:6].tolist() == [0, 0, 0, 1, 1, 1]
     assert probabilities[6:].tolist() == [[0.5, 0.5]] * 3
+
+
+@pytest.mark.parametrize(
+    ("method", "default"), [(label_spreading, {"alpha": 0.2}), (logistic_regression, {"C": 1.0})]
+)
+def test_without_validation_nodes_the_default_of_scikit_learn_is_taken(blobs, blob_split, method, default):
+    features, labels = blobs
+    split = Split(train=blob_split.train, validation=[], test=blob_split.test)
+    probabilities, chosen = method(features, labels, split)
+    assert chosen == default
+    assert (probabilities.argmax(1) == labels)[split.test].double().mean() > 0.9

@@ -15,19 +15,9 @@ import torch
 from small_experiment import TABLE, small_spec, small_task
 
 from dahgnn import HGNN, Hypergraph, TrainingConfig, fit, split_per_class
-from dahgnn.experiments.runner import (
-    Experiment,
-    Job,
-    draw_nodes,
-    figure_results,
-    group_jobs,
-    load_task,
-    plan,
-    run_experiment,
-    train,
-)
-from dahgnn.experiments.spec import NETWORKS, DatasetSpec
-from dahgnn.graph.scaling import choose_scaling
+from dahgnn.experiments.datasets import load_task
+from dahgnn.experiments.jobs import Experiment, Job, plan
+from dahgnn.experiments.runner import group_jobs, run_experiment
 
 
 @pytest.fixture(scope="module")
@@ -46,27 +36,6 @@ def identity(line: dict) -> tuple:
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)])
-def test_several_networks_of_a_run_are_averaged(task, device):
-    entry = TABLE["method"]["hgnn"] | {"scale": "columns"}
-    spec = small_spec(
-        method={"one": entry | {"title": "1"}, "three": entry | {"title": "3", "networks": 3}},
-        comparisons=[],
-        published={},
-    )
-    one, three = (method.settings["mnist"] for method in spec.methods)
-    splits = [split_per_class(task.labels, train=3, validation=5, seed=run) for run in (0, 1)]
-    averages = train(task, three, splits, [0, 1], device)
-    for average, split, seed in zip(averages, splits, (0, 1), strict=True):
-        alone = [train(task, one, [split], [seed + number * 2**20], device)[0] for number in range(3)]
-        expected = sum(result.embedding for result in alone) / 3
-        torch.testing.assert_close(average.embedding, expected, rtol=1e-4, atol=1e-5)
-        assert not torch.allclose(average.embedding, alone[0].embedding, atol=1e-3)
-        torch.testing.assert_close(average.probabilities, average.embedding.softmax(1))
-        assert average.predictions.equal(average.embedding.argmax(1))
-        assert average.best_epoch == alone[0].best_epoch
-
-
 @NEEDS_CUDA
 def test_networks_train_on_the_device_while_the_rest_has_processes(tmp_path, task):
     run_experiment(small_spec(), tmp_path, {"mnist": task}, device="cuda", jobs=2)
@@ -76,39 +45,6 @@ def test_networks_train_on_the_device_while_the_rest_has_processes(tmp_path, tas
         classical = line["method"] == "laplace"
         assert line["device"]["type"] == ("cpu" if classical else "cuda")
         assert line["device"].get("processes") == (2 if classical else None)
-
-
-def test_an_interruption_ends_all_networks_of_a_run(task, monkeypatch):
-    begun = []
-
-    class Pressed(HGNN):
-        def __init__(self, *arguments, **settings):
-            super().__init__(*arguments, **settings)
-            self.register_forward_pre_hook(lambda *_: begun.append(id(self)) or self.press())
-
-        def press(self):
-            if len(begun) == 3:
-                raise KeyboardInterrupt
-
-    entry = TABLE["method"]["hgnn"] | {"networks": 3}
-    settings = small_spec(method={"hgnn": entry}, comparisons=[], published={}).methods[0].settings["mnist"]
-    split = split_per_class(task.labels, train=6, validation=5, seed=0)
-    monkeypatch.setitem(NETWORKS, "HGNN", Pressed)
-    with pytest.raises(KeyboardInterrupt):
-        train(task, settings, [split], [0])
-    assert len(set(begun)) == 1
-
-
-def test_features_are_scaled_for_a_network_that_asks_for_it(task):
-    entry = TABLE["method"]["hgnn"] | {"scale": "whole"}
-    settings = small_spec(method={"hgnn": entry}, comparisons=[], published={}).methods[0].settings["mnist"]
-    split = split_per_class(task.labels, train=6, validation=5, seed=0)
-    (result,) = train(task, settings, [split], [0])
-    model = HGNN(7, 3, hidden=8, generator=torch.Generator().manual_seed(0))
-    features = choose_scaling(task.features, "whole").apply(task.features)
-    hypergraph = Hypergraph.from_neighbors(task.neighbours)
-    expected = fit(model, features, hypergraph, task.labels, split, TrainingConfig(max_epochs=5))
-    torch.testing.assert_close(result.embedding, expected.embedding)
 
 
 def test_a_spec_becomes_a_line_for_each_run(tmp_path, task):
@@ -234,8 +170,8 @@ def start(folder: Path, code: str) -> subprocess.Popen:
         from pathlib import Path
         from dahgnn.experiments import runner as experiments
         from small_experiment import small_spec, small_task
-        slow = experiments._fit_group
-        experiments._fit_group = lambda *given: (time.sleep(0.05), slow(*given))[1]
+        slow = experiments.fit_jobs
+        experiments.fit_jobs = lambda *given: (time.sleep(0.05), slow(*given))[1]
         {code}
         print("started", flush=True)
         experiments.run_experiment(small_spec(runs=4), Path({folder!r}), {{"mnist": small_task()}}, jobs=1)
@@ -304,54 +240,6 @@ def test_a_full_disk_leaves_whole_lines(tmp_path, task):
     )
 
 
-def test_a_plan_can_be_a_part(task):
-    assert plan(small_spec(), methods=["hgnn"]) == [
-        Job("mnist", "hgnn", count, run) for count in (3, 6) for run in (0, 1)
-    ]
-    assert plan(small_spec(), datasets=[]) == []
-
-
-def test_a_key_is_of_everything_that_matters(task):
-    spec = small_spec()
-    job = Job("mnist", "hgnn", 3, 0)
-    experiment = Experiment(spec, {"mnist": task})
-    keys = {
-        experiment.key(job),
-        experiment.key(replace(job, run=1)),
-        experiment.key(replace(job, per_class=6)),
-        experiment.key(replace(job, method="laplace")),
-    }
-    keys.add(Experiment(spec, {"mnist": small_task(seed=1)}).key(job))
-    keys.add(Experiment(small_spec(k=4), {"mnist": task}).key(job))
-    assert len(keys) == 6
-    assert experiment.key(job) == Experiment(spec, {"mnist": small_task()}).key(job)
-
-
-def test_a_task_is_read_from_official_files(tmp_path):
-    from small_experiment import write_mnist
-
-    write_mnist(tmp_path)
-    whole = load_task(DatasetSpec(name="mnist"), 4, tmp_path)
-    assert whole.features.shape == (200, 784)
-    some = load_task(DatasetSpec(name="mnist", per_class=7), 4, tmp_path)
-    assert np.bincount(some.labels).tolist() == [7] * 10
-    assert some.neighbours.shape == (70, 4)
-    assert some != whole
-    assert some == load_task(DatasetSpec(name="mnist", per_class=7), 4, tmp_path)
-
-
-def test_a_figure_gets_each_of_its_methods(task):
-    spec = small_spec(figure=["da-hgnn", "hgnn"], labels=[3], runs=1)
-    split, results = figure_results(spec, task)
-    assert [method.name for method, _, _ in results] == ["da-hgnn", "hgnn"]
-    assert len(split.train) == 9
-    for method, result, line in results:
-        assert result.embedding.shape == (90, 3)
-        assert line["method"] == method.name
-        accuracy = result.accuracy(torch.from_numpy(task.labels), split.test)
-        assert line["metrics"]["test_accuracy"] == accuracy
-
-
 def test_what_trains_side_by_side_on_a_gpu_is_a_cell(task):
     spec = small_spec()
     experiment = Experiment(spec, {"mnist": task})
@@ -363,18 +251,6 @@ def test_what_trains_side_by_side_on_a_gpu_is_a_cell(task):
     ]
     assert alone == [[Job("mnist", "laplace", count, run)] for count in (3, 6) for run in (0, 1)]
     assert group_jobs(experiment, plan(spec), "cpu")[0] == []
-
-
-def test_nodes_behind_those_of_another_experiment_are_others():
-    labels = torch.arange(60) % 3
-    ours = draw_nodes(labels, DatasetSpec(name="mnist", per_class=8))
-    behind = draw_nodes(labels, DatasetSpec(name="mnist", per_class=5, skip=8))
-    assert not set(ours.tolist()) & set(behind.tolist())
-    assert torch.bincount(labels[behind]).tolist() == [5, 5, 5]
-    with pytest.raises(ValueError, match="at least 24 nodes. Got 20"):
-        draw_nodes(labels, DatasetSpec(name="mnist", per_class=16, skip=8))
-    with pytest.raises(ValueError, match="'skip' parameter of the dataset 'mnist' must be 0"):
-        DatasetSpec(name="mnist", skip=8)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -436,3 +312,28 @@ def test_a_last_line_that_lacks_only_its_end_counts(tmp_path, task):
     file.write_bytes(before.rstrip(b"\n"))
     assert run_experiment(small_spec(), tmp_path, {"mnist": task}, jobs=1) == 0
     assert file.read_bytes() == before
+
+
+def test_a_table_of_ones_own_is_run_and_its_classes_are_named(tmp_path):
+    """Three classes of 40, 15 and 9 rows, named by words."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat(["pear", "apple", "fig"], [40, 15, 9])
+    features = generator.normal(size=(64, 3)) + 4 * (labels[:, None] == ["apple", "fig", "pear"])
+    np.savez(tmp_path / "fruit.npz", X=features, y=labels)
+    dataset = {"fruit": {"file": "fruit.npz", "label": "y", "labels": [2, 4], "validation": 0}, "wine": {}}
+    spec = small_spec(dataset=dataset, published={})
+    tasks = {each.name: load_task(each, spec.k, tmp_path) for each in spec.datasets if each.name == "fruit"}
+    assert run_experiment(spec, tmp_path / "out", tasks, jobs=1) == 12
+    lines = read(tmp_path / "out")
+    assert {line["labels"] for line in lines} == {6, 12}
+    assert all(np.sum(line["confusion"]) == 64 - line["labels"] for line in lines)
+    written = json.loads((tmp_path / "out" / "spec.json").read_text())
+    assert [entry["classes"] for entry in written["datasets"]] == [["apple", "fig", "pear"], []]
+    # Another start with the other dataset alone keeps the names, and checks the lines by the spec.
+    other = load_task(spec.datasets[1], spec.k, tmp_path)
+    run_experiment(spec, tmp_path / "out", {"wine": other}, methods=["laplace"], jobs=1)
+    written = json.loads((tmp_path / "out" / "spec.json").read_text())
+    assert written["datasets"][0]["classes"] == ["apple", "fig", "pear"]
+    with pytest.raises(ValueError, match="the spec has no such run"):
+        changed = dataset | {"fruit": dataset["fruit"] | {"labels": [2, 5]}}
+        run_experiment(small_spec(dataset=changed, published={}), tmp_path / "out", {"wine": other}, jobs=1)

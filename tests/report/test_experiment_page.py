@@ -90,7 +90,7 @@ def test_the_page_loads_nothing_and_leads_nowhere_else(tmp_path, lines):
     assert "@import" not in text[: text.index("<body>")]
 
 
-def test_a_method_aside_begins_hidden(tmp_path, lines):
+def test_a_method_that_an_older_spec_puts_aside_begins_hidden(tmp_path, lines):
     methods = [
         {"name": "ours", "title": "Ours", "ours": True},
         {"name": "other", "title": "Other", "aside": True},

@@ -8,8 +8,7 @@ from small_experiment import write_mnist
 from small_images import SMALL, write_cifar10
 
 from dahgnn.cli import commands as cli
-from dahgnn.experiments.runner import load_task
-from dahgnn.experiments.spec import DatasetSpec
+from dahgnn.experiments.datasets import DatasetSpec, load_task
 from dahgnn.images.cnn_features import load_features, read_header
 
 SPEC = """

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dahgnn.baselines.registry import register_function
 from dahgnn.checks import as_features, as_labels, check_neighbours
 from dahgnn.graph.neighbours import knn
 from dahgnn.training.splits import Split, check_split
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What the validation nodes choose from: clamping factors (0.2 is scikit-learn's default), and inverse
-# strengths of the penalty (1 is).
+# What the validation nodes choose from: clamping factors, and inverse strengths of the penalty.
 _ALPHAS = (0.2, 0.5, 0.8, 0.95, 0.99)
 _STRENGTHS = (0.01, 0.1, 1.0, 10.0)
+# Scikit-learn's defaults, which are taken where there are no validation nodes.
+_DEFAULT_ALPHA, _DEFAULT_STRENGTH = 0.2, 1.0
 
 # Residual at which the harmonic function counts as found, relative to the right-hand side.
 _TOLERANCE = 1e-6
 
 
+@register_function("LabelSpreading")
 def label_spreading(
     features: object, labels: object, split: Split, *, k: int = 10
 ) -> tuple[Tensor, dict[str, Any]]:
@@ -41,7 +44,8 @@ def label_spreading(
     labels : array of int, (n,)
         Read at the training and validation nodes alone, but that the largest tells the number of classes.
     split : Split
-        Its training nodes are the labelled ones; its validation nodes choose alpha.
+        Its training nodes are the labelled ones; its validation nodes choose alpha. Without validation
+        nodes alpha is scikit-learn's default, 0.2.
     k : int
         Neighbours as scikit-learn counts them: the node itself and k − 1 others.
 
@@ -70,17 +74,20 @@ def label_spreading(
             spreading.fit(rows, given.numpy())
         return torch.from_numpy(spreading.label_distributions_).float()
 
-    probabilities, alpha = _best(((spread(alpha), alpha) for alpha in _ALPHAS), known, split)
+    alphas = _ALPHAS if len(split.validation) else (_DEFAULT_ALPHA,)
+    probabilities, alpha = _best(((spread(alpha), alpha) for alpha in alphas), known, split)
     return probabilities, {"alpha": alpha}
 
 
+@register_function("LogisticRegression")
 def logistic_regression(features: object, labels: object, split: Split) -> tuple[Tensor, dict[str, Any]]:
     """Classify by the features alone, with a penalty (scikit-learn's).
 
     Parameters
     ----------
     features, labels, split
-        As for `label_spreading`; the validation nodes choose the penalty.
+        As for `label_spreading`; the validation nodes choose the penalty. Without validation nodes it is
+        scikit-learn's default, 1.
 
     Returns
     -------
@@ -98,10 +105,12 @@ def logistic_regression(features: object, labels: object, split: Split) -> tuple
         regression.fit(rows[split.train], known[split.train].numpy())
         return torch.from_numpy(regression.predict_proba(rows)).float()
 
-    probabilities, strength = _best(((classify(each), each) for each in _STRENGTHS), known, split)
+    strengths = _STRENGTHS if len(split.validation) else (_DEFAULT_STRENGTH,)
+    probabilities, strength = _best(((classify(each), each) for each in strengths), known, split)
     return probabilities, {"C": strength}
 
 
+@register_function("LaplaceLearning")
 def laplace_learning(
     features: object, labels: object, split: Split, *, k: int = 10
 ) -> tuple[Tensor, dict[str, Any]]:
@@ -172,7 +181,7 @@ def _check(features: object, labels: object, split: Split, owner: str) -> tuple[
     """Return the features as an array and the labels, or say what is wrong."""
     rows = as_features(features, owner).cpu().numpy()
     known = as_labels(labels, owner, n_nodes=len(rows)).cpu()
-    check_split(split, known, _count_classes(known), owner)
+    check_split(split, known, _count_classes(known), owner, needs_validation=False)
     return rows, known
 
 
@@ -181,7 +190,10 @@ def _count_classes(known: Tensor) -> int:
 
 
 def _best(candidates: Iterable[tuple[Tensor, float]], known: Tensor, split: Split) -> tuple[Tensor, float]:
-    """Return the probabilities and the setting with the best validation accuracy, of equals the first."""
+    """Return the probabilities and the setting with the best validation accuracy, of equals the first.
+
+    A single candidate needs no validation nodes.
+    """
     nodes = split.validation
 
     def accuracy(candidate: tuple[Tensor, float]) -> float:

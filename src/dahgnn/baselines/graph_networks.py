@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, elu, relu
 
+from dahgnn.baselines.registry import register_network
 from dahgnn.checks import check_count
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.nn.hgnn import check_network
@@ -122,6 +123,10 @@ class GAT(nn.Module):
         x = dropout(elu(self.layer1(x, edges)), self.dropout, self.training)
         logits: Tensor = self.layer2(x, edges)
         return logits
+
+
+register_network(GCN)
+register_network(GAT)
 
 
 def _draw(network: nn.Module, generator: torch.Generator | None) -> None:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import math
-import platform
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from dahgnn._version import __version__
-from dahgnn.files.jsonl import Line
+from dahgnn.environment import describe_environment
+from dahgnn.files.jsonl import Line, read_objects
 from dahgnn.training.fit import FitResult, accuracy
 from dahgnn.training.run import Epoch
 from dahgnn.training.splits import Split
@@ -50,7 +46,11 @@ def compose_line(split: Split, labels: Tensor, predictions: Tensor, seconds: flo
         "labels": len(split.train),
         "split": {"digest": split.digest, **{part: len(getattr(split, part)) for part in _PARTS}},
         "metrics": {
-            f"{part}_accuracy": accuracy(predictions, labels, getattr(split, part)) for part in _PARTS
+            # A split may have no validation nodes.
+            f"{part}_accuracy": accuracy(predictions, labels, nodes)
+            if len(nodes := getattr(split, part))
+            else None
+            for part in _PARTS
         },
         "confusion": _confusion(labels[split.test], predictions[split.test], int(labels.max()) + 1),
         "history": None,
@@ -58,16 +58,7 @@ def compose_line(split: Split, labels: Tensor, predictions: Tensor, seconds: flo
         "best_epoch": None,
         "stopped": None,
         "seconds": round(seconds, 4),
-    } | describe_place(device)
-
-
-def describe_place(device: str) -> Line:
-    """Compose when, on what device and with which versions something was measured."""
-    return {
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": _describe(device),
-        "versions": _versions(),
-    }
+    } | describe_environment(device)
 
 
 def describe_training(result: FitResult) -> Line:
@@ -82,8 +73,9 @@ def describe_training(result: FitResult) -> Line:
 
 def _confusion(labels: Tensor, predictions: Tensor, n_classes: int) -> list[list[int]]:
     """Count the test nodes of each true class (rows) and predicted class (columns)."""
-    cells = (labels * n_classes + predictions).bincount(minlength=n_classes**2)
-    counts: list[list[int]] = cells.view(n_classes, n_classes).tolist()
+    from sklearn.metrics import confusion_matrix
+
+    counts: list[list[int]] = confusion_matrix(labels, predictions, labels=range(n_classes)).tolist()
     return counts
 
 
@@ -93,23 +85,6 @@ def _curve(history: Sequence[Epoch]) -> dict[str, list[float]]:
     names = ("train_loss", "validation_loss", "validation_accuracy")
     curve: dict[str, list[float]] = {"epoch": list(places)}
     return curve | {name: [round(getattr(history[place], name), 4) for place in places] for name in names}
-
-
-def _describe(device: str) -> dict[str, Any]:
-    if device != "cpu":
-        return {"type": "cuda", "name": torch.cuda.get_device_name(device)}
-    return {"type": "cpu", "threads": torch.get_num_threads(), "machine": platform.machine()}
-
-
-@cache
-def _versions() -> dict[str, str]:
-    found = {"dahgnn": __version__, "python": platform.python_version()}
-    for name in ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def read_lines(path: Path, experiment: str | None = None) -> list[Line]:
@@ -127,16 +102,12 @@ def read_lines(path: Path, experiment: str | None = None) -> list[Line]:
     ValueError
         If another line cannot be read, lacks something, or is of another experiment.
     """
-    chunks = path.read_bytes().split(b"\n")
     lines: dict[str, Line] = {}
-    for number, chunk in enumerate(chunks, 1):
-        last = number == len(chunks)
-        if last and not chunk:
-            continue
-        line = _parse(chunk, f"Line {number} of {path}", last=last)
-        if line is None:
-            logger.warning("%s: line %d is cut short and left out.", path, number)
-            continue
+    for number, line in read_objects(path):
+        problem = _problem(line)
+        if problem:
+            shown = json.dumps(line)[:60]
+            raise ValueError(f"Line {number} of {path} must be a run line with {problem}. Got {shown!r}.")
         experiment = line["experiment"] if experiment is None else experiment
         if line["experiment"] != experiment:
             raise ValueError(
@@ -147,21 +118,6 @@ def read_lines(path: Path, experiment: str | None = None) -> list[Line]:
             logger.warning("%s: line %d repeats run %s; the first one counts.", path, number, line["key"])
         lines.setdefault(line["key"], line)
     return list(lines.values())
-
-
-def _parse(chunk: bytes, where: str, *, last: bool) -> Line | None:
-    """Return the line, or None for a last one that is cut."""
-    try:
-        line = json.loads(chunk.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        # Whole lines end in a newline, so only the rest after the last newline can be a cut one.
-        if last:
-            return None
-        raise ValueError(f"{where} must be a JSON object. Got {error}.") from error
-    problem = _problem(line)
-    if problem:
-        raise ValueError(f"{where} must be a run line with {problem}. Got {chunk[:60]!r}.")
-    return dict(line)
 
 
 def _problem(line: object) -> str:

@@ -14,10 +14,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dahgnn.experiments.lines import describe_place
-from dahgnn.experiments.runner import Experiment, Progress, Task, train
-from dahgnn.experiments.spec import Search, Spec, vary
-from dahgnn.files.jsonl import Line, alone_in, append_lines, mend
+from dahgnn.environment import describe_environment
+from dahgnn.experiments.datasets import Task
+from dahgnn.experiments.fitting import train
+from dahgnn.experiments.jobs import Experiment
+from dahgnn.experiments.methods import vary
+from dahgnn.experiments.runner import Progress
+from dahgnn.experiments.spec import Search, Spec
+from dahgnn.files.jsonl import Line, append_lines, locked_folder, read_objects, repair_last_line
 
 if TYPE_CHECKING:
     import optuna
@@ -57,7 +61,7 @@ def run_search(
         raise ValueError(f"The spec '{spec.name}' has no search. Add a table 'search'.")
     file, experiment = folder / "trials.jsonl", Experiment(spec, tasks)
     identity = _identity(experiment, search)
-    with alone_in(folder):
+    with locked_folder(folder):
         lines = _read(file, identity)
         study = _study(search, lines)
         if progress is not None:
@@ -65,7 +69,7 @@ def run_search(
         for number in range(len(lines), search.trials):
             trial = study.ask(_distributions(search))
             line: Line = {"search": identity, "number": number, "values": trial.params}
-            line |= _try(experiment, search, trial.params, device) | describe_place(device)
+            line |= _try(experiment, search, trial.params, device) | describe_environment(device)
             study.tell(trial, line["objective"])
             append_lines(file, [line])
             lines.append(line)
@@ -81,33 +85,37 @@ def _identity(experiment: Experiment, search: Search) -> dict[str, Any]:
     whole = {
         "experiment": spec.name,
         "runs": spec.runs,
-        "labels": spec.labels,
+        "labels": spec.labels_per_class,
         "validation": spec.validation,
+        **_own_counts(spec),
         "k": spec.k,
         "data": {name: task.digest for name, task in experiment.tasks.items()},
-        "settings": {name: asdict(method.settings[name]) for name in experiment.tasks},
+        "settings": {name: method.settings[name].as_json() for name in experiment.tasks},
         **{key: value for key, value in asdict(search).items() if key != "trials"},
     }
     parsed: dict[str, Any] = json.loads(json.dumps(whole))  # as it is read back
     return parsed
 
 
+def _own_counts(spec: Spec) -> dict[str, Any]:
+    """Return the counts of datasets that have their own; a search without them is as in earlier versions."""
+    own = {
+        each.name: [each.labels_per_class, each.validation]
+        for each in spec.datasets
+        if each.labels_per_class is not None or each.validation is not None
+    }
+    return {"own_counts": own} if own else {}
+
+
 def _read(file: Path, identity: Mapping[str, Any]) -> list[Line]:
     if not file.exists():
         return []
     lines: list[Line] = []
-    chunks = file.read_bytes().split(b"\n")
-    for number, chunk in enumerate(chunks, 1):
-        try:
-            line = json.loads(chunk)
-        except ValueError:
-            line = None
-        last = number == len(chunks)  # empty, or cut by a kill
-        if isinstance(line, dict) and line.get("search") == identity:
-            lines.append(line)
-        elif not last:
+    for number, line in read_objects(file):
+        if not isinstance(line, dict) or line.get("search") != identity:
             raise ValueError(f"Line {number} of {file} is of another search. Choose another folder.")
-    mend(file)
+        lines.append(line)
+    repair_last_line(file)
     return lines
 
 
@@ -149,11 +157,11 @@ def _try(experiment: Experiment, search: Search, values: Mapping[str, Any], devi
     cells = {}
     for name, task in experiment.tasks.items():
         settings = vary(experiment.methods[search.method].settings[name], values)
-        for per_class in experiment.spec.labels:
+        for count in experiment.spec.labels_on(name):
             runs = range(experiment.spec.runs)
-            splits = [experiment.split(name, per_class, run) for run in runs]
+            splits = [experiment.split(name, count, run) for run in runs]
             results = train(task, settings, splits, runs, device)
-            cells[f"{name} {per_class}"] = statistics.mean(
+            cells[f"{name} {count}"] = statistics.mean(
                 result.accuracy(task.labels, split.validation)
                 for result, split in zip(results, splits, strict=True)
             )

@@ -31,7 +31,31 @@ def append_lines(file: Path, lines: Iterable[Line]) -> None:
                 raise
 
 
-def mend(file: Path) -> None:
+def read_objects(file: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the number of each line, from 1 on, and its content; a last line that a kill cut is left out.
+
+    Raises
+    ------
+    ValueError
+        If another line is not JSON.
+    """
+    chunks = file.read_bytes().split(b"\n")
+    for number, chunk in enumerate(chunks, 1):
+        last = number == len(chunks)
+        if last and not chunk:
+            return
+        try:
+            content = json.loads(chunk.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            # Whole lines end in a newline, so only the rest after the last newline can be a cut one.
+            if not last:
+                raise ValueError(f"Line {number} of {file} must be a JSON object. Got {error}.") from error
+            logger.warning("%s: line %d is cut short and left out.", file, number)
+        else:
+            yield number, content
+
+
+def repair_last_line(file: Path) -> None:
     """Complete a last line without its end, or cut it off if a kill left it unfinished."""
     content = file.read_bytes()
     whole = content.rfind(b"\n") + 1
@@ -49,7 +73,7 @@ def mend(file: Path) -> None:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[None]:
     """Keep a second process out of a folder; a lock of a process that was killed is free."""
     from filelock import FileLock, Timeout
 

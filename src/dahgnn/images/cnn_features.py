@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dahgnn._version import __version__
 from dahgnn.checks import as_features, as_labels, bad_value, check_choice, check_device
+from dahgnn.environment import describe_device, installed_versions
 from dahgnn.files.tensors import read_tensors, tensors_digest, write_tensors
 from dahgnn.images.cnn import CNN13, CONFIGS, CNNConfig, check_images, pooled_features
 from dahgnn.images.cnn_training import CNNEpoch, TrainedCNN, images_digest, train_cnn
@@ -145,8 +144,8 @@ def make_features(
         cnn_digest=trained.digest,
         cnn_test_accuracy=correct.double().mean().item(),
         config=wanted[2],
-        versions={"dahgnn": __version__, "python": platform.python_version(), "torch": torch.__version__},
-        device=_describe(where),
+        versions=dict(installed_versions()),
+        device=describe_device(where),
         seconds=round(trained.seconds + time.perf_counter() - start, 3),
     )
     save_features(path, Dataset(name, features, test.labels.cpu()), header)
@@ -185,12 +184,6 @@ def _trained(
     save_cnn(trained, weights)
     checkpoint.unlink(missing_ok=True)
     return trained
-
-
-def _describe(device: torch.device) -> dict[str, Any]:
-    if device.type == "cuda":
-        return {"type": "cuda", "name": torch.cuda.get_device_name(device)}
-    return {"type": device.type, "threads": torch.get_num_threads(), "machine": platform.machine()}
 
 
 def save_features(path: str | os.PathLike[str], dataset: Dataset, header: FeaturesHeader) -> None:

@@ -211,7 +211,7 @@ def _kind(table: Table, column: int, text: str) -> str:
 
 def _against_labels(summary: Summary) -> str:
     rows = [
-        chip(f"ours-{place}", method.title, colour(place), pressed=not method.aside)
+        chip(f"ours-{place}", method.title, colour(place), pressed=not method.hidden_at_first)
         for place, method in enumerate(summary.methods)
     ]
     printed = {method for _, method, _ in summary.printed}

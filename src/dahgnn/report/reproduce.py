@@ -11,11 +11,13 @@ from typing import Protocol
 import torch
 
 from dahgnn.checks import check_choice, check_count, check_device
-from dahgnn.experiments.runner import Progress, Task, draw_nodes, figure_results, load_task, run_experiment
-from dahgnn.experiments.spec import DatasetSpec, Spec
+from dahgnn.experiments.datasets import DatasetSpec, Task, draw_nodes, load_task
+from dahgnn.experiments.fitting import figure_results
+from dahgnn.experiments.runner import Progress, run_experiment
+from dahgnn.experiments.spec import Spec
 from dahgnn.experiments.tuning import run_search
 from dahgnn.files.atomic import replacing
-from dahgnn.files.jsonl import alone_in
+from dahgnn.files.jsonl import locked_folder
 from dahgnn.images.datasets import CLASSES, load_images
 from dahgnn.images.downloads import Progress as Received
 from dahgnn.images.downloads import fetch
@@ -82,7 +84,8 @@ def reproduce(
     chosen = _choose(spec, datasets, methods)
     tasks = {}
     for dataset in chosen:
-        if dataset.features == "pixels" or spec.figure:  # which shows the images
+        # A figure shows the images, whatever the features are.
+        if dataset.has_images and (dataset.features == "pixels" or spec.figure):
             fetch(dataset.name, data, progress=observer.received(), offline=offline)
         with observer.stage(f"Read {dataset.title} and find its neighbours"):
             tasks[dataset.name] = load_task(dataset, spec.k, data, device)
@@ -91,7 +94,7 @@ def reproduce(
             run_search(spec, folder, tasks, device=device, progress=progress)
         return [folder / "trials.jsonl"]
     if spec.figure:
-        with alone_in(folder):
+        with locked_folder(folder):
             return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
     with observer.count(spec.title) as progress:
         run_experiment(spec, folder, tasks, methods=methods, device=device, jobs=jobs, progress=progress)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dahgnn.checks import bad_value, suggest
+from dahgnn.environment import name_device
 from dahgnn.files.jsonl import Line
 from dahgnn.report.significance import PairedTest, compare_runs, holm
 
@@ -27,7 +28,7 @@ class Method:
     name: str
     title: str
     ours: bool
-    aside: bool
+    hidden_at_first: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +207,8 @@ def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
     if not known:
         raise bad_value("lines", "summarise", "at least one run line", "none", "Run the experiment first.")
     datasets = {name: title for name, title in titles.items() if any(x["dataset"] == name for x in known)}
-    labels = {name: _columns(known, name, spec["labels"]) for name in datasets}
+    per_class = {entry["name"]: entry.get("labels") or spec["labels"] for entry in spec["datasets"]}
+    labels = {name: _columns(known, name, per_class[name]) for name in datasets}
     printed = _printed(spec, labels)
     groups = _group(known)
     cells = {place: _cell(place, group, printed.get(place)) for place, group in groups.items()}
@@ -224,8 +226,8 @@ def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
         agreements=_agreements(methods, cells, printed),
         comparisons=_comparisons(groups, datasets, labels, _pairs(spec, methods)),
         n_lines=len(known),
-        expected=len(titles) * len(methods) * len(spec["labels"]) * spec["runs"],
-        devices=dict(sorted(Counter(_device(line["device"]) for line in known).items())),
+        expected=sum(map(len, per_class.values())) * len(methods) * spec["runs"],
+        devices=dict(sorted(Counter(name_device(line["device"]) for line in known).items())),
         versions=_versions(known),
         cnn={
             titles[line["dataset"]]: float(line["cnn"]["test_accuracy"]) for line in known if line.get("cnn")
@@ -240,7 +242,8 @@ def _method(entry: Mapping[str, Any]) -> Method:
         name=entry["name"],
         title=entry.get("title", entry["name"]),
         ours=bool(entry.get("ours", False)),
-        aside=bool(entry.get("aside", False)),
+        # Earlier versions wrote "aside".
+        hidden_at_first=bool(entry.get("hidden_at_first", entry.get("aside", False))),
     )
 
 
@@ -313,16 +316,6 @@ def _cell(
 
 def _moment(finished: str) -> float:
     return datetime.fromisoformat(finished).timestamp()
-
-
-def _device(device: Mapping[str, Any]) -> str:
-    """Name a device, and how many processes shared it."""
-    words = [str(device.get("type", "unknown")).upper(), str(device.get("machine", ""))]
-    name = str(device.get("name", " ".join(word for word in words if word)))
-    for part in ("threads", "processes"):
-        if part in device:
-            name += f", {device[part]} {part}"
-    return name
 
 
 def _versions(lines: Sequence[Line]) -> dict[str, str]:

@@ -1,0 +1,71 @@
+"""The networks and the classifier of this package, run as the methods that they are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from dahgnn.baselines.registry import Answer, DirectKind, Problem, register, register_network
+from dahgnn.checks import check_choice
+from dahgnn.nn.hgnn import HGNN
+from dahgnn.nn.model import DAHGNN
+
+# What the classifier does with the labels of the validation nodes.
+VALIDATION_LABELS = ("none", "train")
+
+register_network(DAHGNN, has_presets=True)
+register_network(HGNN)
+
+
+def run_classifier(problem: Problem, parameters: Mapping[str, Any]) -> Answer:
+    """Fit `DAHGNNClassifier` as a user does: it scales the features, and holds out labelled rows by itself.
+
+    Parameters
+    ----------
+    problem : Problem
+        The classifier sees the labels of its training nodes, and never those of its test nodes.
+    parameters : mapping
+        Those of the classifier. Besides them ``validation_labels`` says what becomes of the labels of the
+        validation nodes: "none", the default, leaves them out; "train" adds them to the training nodes.
+    """
+    from dahgnn.classifier.estimator import DAHGNNClassifier
+
+    given: dict[str, Any] = {"device": problem.device, "random_state": problem.seed} | dict(parameters)
+    use = given.pop("validation_labels", "none")
+    check_choice("validation_labels", use, VALIDATION_LABELS, "DAHGNNClassifier in a spec")
+    known = problem.known_labels(validation=use == "train")
+    classifier = DAHGNNClassifier(**given).fit(problem.features, known)
+    predictions = torch.from_numpy(np.asarray(classifier.transduction_)).long()
+    return Answer(predictions=predictions, stated_accuracy=_stated_accuracy(classifier, known))
+
+
+def _stated_accuracy(classifier: Any, known: np.ndarray[Any, Any]) -> float | None:
+    """Return the accuracy that the classifier states, or that on the rows that it held out."""
+    stated = getattr(classifier, "stated_accuracy_", None)
+    if stated is not None:
+        return float(stated)
+    rows = classifier.held_out_indices_
+    if len(rows) == 0:
+        return None
+    predicted = classifier.classes_[classifier.held_out_distributions_.argmax(1)]
+    return float(np.mean(predicted == known[rows]))
+
+
+def _classifier_parameters() -> set[str]:
+    from dahgnn.classifier.estimator import DAHGNNClassifier
+
+    return {*DAHGNNClassifier().get_params(deep=False), "validation_labels"}
+
+
+register(
+    "DAHGNNClassifier",
+    DirectKind(
+        solve=run_classifier,
+        list_parameters=_classifier_parameters,
+        scales_itself=True,
+        uses_device=True,
+    ),
+)

@@ -1,0 +1,167 @@
+"""A method of an experiment: its kind, and its settings on each dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dahgnn.baselines.registry import DirectKind, NetworkKind, check_parameters, find_kind
+from dahgnn.checks import bad_type, check_choice, check_count, check_flag
+from dahgnn.config import PRESETS, SCALES, TrainingConfig
+from dahgnn.experiments.datasets import DatasetSpec
+from dahgnn.experiments.keys import Table, check_keys, check_name, check_title
+
+_FOR_NETWORKS = {"preset", "model", "training", "networks"}
+_SETTINGS = _FOR_NETWORKS | {"scale", "parameters"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A method with all its settings: what a run line says of it.
+
+    Parameters
+    ----------
+    kind : str
+        A name of the registry of methods.
+    model, training : mapping
+        Of a network.
+    networks : int
+        How many are trained for a run, from different weights; their logits are averaged.
+    scale : str
+        What is done to the features first, see `Preset`. The neighbours that a network gets are those of the
+        features as they are.
+    parameters : mapping
+        Of a method that is no network.
+    """
+
+    kind: str
+    model: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    networks: int = 1
+    scale: str = "none"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is trained by `fit`."""
+        return isinstance(find_kind(self.kind), NetworkKind)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what run lines say; parameters are left out where there are none, as in earlier lines."""
+        whole = asdict(self)
+        if not self.parameters:
+            del whole["parameters"]
+        return whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSpec:
+    """A row of the tables.
+
+    Parameters
+    ----------
+    name, title : str
+        In run lines, and in tables.
+    kind : str
+        A name of the registry of methods.
+    ours : bool
+        Whether it is this package's own.
+    hidden_at_first : bool
+        Whether charts begin without it; its button brings it in. Earlier specs call this "aside".
+    settings : mapping of str to Settings
+        On each dataset.
+    """
+
+    name: str
+    title: str
+    kind: str
+    ours: bool
+    hidden_at_first: bool
+    settings: Mapping[str, Settings]
+
+
+def parse_method(name: str, entry: Any, datasets: Sequence[DatasetSpec]) -> MethodSpec:
+    """Make a method of its table in a spec."""
+    owner = f"The method '{name}'"
+    known = _SETTINGS | {"kind", "title", "ours", "hidden_at_first", "aside", "on"}
+    check_keys(entry, known, owner, required=("kind",))
+    check_name(name, owner)
+    check_title(entry.get("title", name), owner)
+    for flag in ("ours", "hidden_at_first", "aside"):
+        check_flag(flag, entry.get(flag, False), owner)
+    special = entry.get("on", {})
+    check_keys(special, {each.name for each in datasets}, f"{owner}, under 'on',")
+    settings = {}
+    for dataset in datasets:
+        other = special.get(dataset.name, {})
+        check_keys(other, _SETTINGS, f"{owner} on {dataset.name}")
+        settings[dataset.name] = resolve_settings(entry, other, owner)
+    return MethodSpec(
+        name=name,
+        title=entry.get("title", name),
+        kind=entry["kind"],
+        ours=entry.get("ours", False),
+        hidden_at_first=entry.get("hidden_at_first", entry.get("aside", False)),
+        settings=settings,
+    )
+
+
+def resolve_settings(entry: Table, other: Table, owner: str) -> Settings:
+    """Resolve a method's settings on a dataset: the preset's, then its own, then those for the dataset."""
+    kind = find_kind(entry["kind"], owner)
+    if isinstance(kind, DirectKind):
+        return _resolve_direct(kind, entry, other, owner)
+    if any(given.get("parameters") for given in (entry, other)):
+        raise ValueError(f"{owner} is a network, which has no 'parameters'. Use 'model' and 'training'.")
+    whole = _preset(other.get("preset", entry.get("preset")), kind, owner)
+    for given in (entry, other):
+        for part in ("model", "training"):
+            whole[part] |= _table_of(given, part, owner)
+        whole |= {name: given[name] for name in ("networks", "scale") if name in given}
+    check_count("networks", whole["networks"], owner)
+    check_choice("scale", whole["scale"], SCALES, owner)
+    check_keys(whole["model"], kind.settings, f"'model' of {owner[0].lower()}{owner[1:]}")
+    # The line then has every setting, also those that nobody named.
+    whole["model"] = kind.complete(whole["model"])
+    whole["training"] = asdict(TrainingConfig.from_mapping(whole["training"]))
+    return Settings(kind=entry["kind"], **whole)
+
+
+def _resolve_direct(kind: DirectKind, entry: Table, other: Table, owner: str) -> Settings:
+    refused = _FOR_NETWORKS | ({"scale"} if kind.scales_itself else set())
+    if refused & (entry.keys() | other.keys()):
+        raise ValueError(
+            f"{owner} is {entry['kind']}, which has none of {', '.join(sorted(refused))}. Remove them."
+        )
+    scale = other.get("scale", entry.get("scale", "none"))
+    check_choice("scale", scale, SCALES, owner)
+    parameters = {**_table_of(entry, "parameters", owner), **_table_of(other, "parameters", owner)}
+    check_parameters(kind, parameters, owner)
+    return Settings(kind=entry["kind"], scale=scale, parameters=parameters)
+
+
+def _table_of(entry: Table, name: str, owner: str) -> Table:
+    table = entry.get(name, {})
+    if not isinstance(table, Mapping):
+        raise bad_type(name, owner, "a table", repr(table))
+    return table
+
+
+def _preset(name: str | None, kind: NetworkKind, owner: str) -> dict[str, Any]:
+    """Return the settings of a preset; without one nothing is set."""
+    if name is None:
+        return {"model": {}, "training": {}, "networks": 1, "scale": "none"}
+    check_choice("preset", name, tuple(PRESETS), owner)
+    if not kind.has_presets:
+        raise ValueError(f"{owner} cannot have a preset: presets are of DAHGNN.")
+    return asdict(PRESETS[name])
+
+
+def vary(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """Return settings with some of them changed, by "model.…" or "training.…"; a wrong one is an error."""
+    parts = {"model": dict(settings.model), "training": dict(settings.training)}
+    for name, value in values.items():
+        part, key = name.split(".", 1)
+        parts[part][key] = value
+    return resolve_settings(settings.as_json() | parts, {}, f"A variant of {settings.kind}")

@@ -1,0 +1,90 @@
+"""Methods of a spec: where their settings come from."""
+
+from dataclasses import replace
+
+import pytest
+from small_experiment import TABLE, small_spec
+
+from dahgnn.config import PRESETS
+from dahgnn.experiments.methods import vary
+from dahgnn.experiments.spec import load_spec, parse_spec
+
+
+def test_settings_come_from_preset_method_and_dataset_in_this_order():
+    method = {
+        "kind": "DAHGNN",
+        "preset": "paper",
+        "model": {"hidden": 8},
+        "networks": 2,
+        "on": {"mnist": {"model": {"hidden": 9}, "networks": 3}},
+    }
+    spec = parse_spec(
+        TABLE
+        | {
+            "method": {"da-hgnn": method, "laplace": {"kind": "LaplaceLearning"}},
+            "published": {},
+            "comparisons": [],
+        }
+    )
+    settings = spec.methods[0].settings["mnist"]
+    assert settings.model["hidden"] == 9
+    assert settings.model["heads"] == 4
+    assert settings.training["patience"] == 100
+    assert (settings.networks, settings.scale) == (3, "none")
+
+
+def test_a_preset_says_how_many_networks_and_what_scale():
+    methods = {method.name: method.settings["mnist"] for method in load_spec("table2").methods}
+    preset = PRESETS["regularised"]
+    assert (methods["regularised"].networks, methods["regularised"].scale) == (preset.networks, preset.scale)
+    assert methods["regularised-one"] == replace(methods["regularised"], networks=1)
+    assert (methods["da-hgnn"].networks, methods["da-hgnn"].scale) == (1, "none")
+
+
+def method(**entry):
+    return small_spec(method={"it": entry}, published={}, comparisons=[]).methods[0]
+
+
+def test_the_older_word_for_hidden_is_read():
+    assert method(kind="HGNN", aside=True).hidden_at_first
+    assert method(kind="HGNN", hidden_at_first=True).hidden_at_first
+    assert not method(kind="HGNN").hidden_at_first
+
+
+def test_parameters_are_those_of_the_method_and_then_of_the_dataset():
+    on = {"mnist": {"parameters": {"n_estimators": 7}}}
+    forest = method(kind="RandomForest", scale="auto", parameters={"max_depth": 3, "n_estimators": 5}, on=on)
+    settings = forest.settings["mnist"]
+    assert settings.parameters == {"max_depth": 3, "n_estimators": 7}
+    assert settings.scale == "auto"
+    assert not settings.is_network
+    assert settings.as_json()["parameters"] == {"max_depth": 3, "n_estimators": 7}
+    assert "parameters" not in method(kind="RandomForest").settings["mnist"].as_json()
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"kind": "RandomForst"}, "Did you mean 'RandomForest'"),
+        (
+            {"kind": "RandomForest", "parameters": {"n_estimator": 5}},
+            "no parameter 'n_estimator'. Did you mean 'n_estimators'",
+        ),
+        ({"kind": "LaplaceLearning", "parameters": {"alpha": 5}}, "no parameter 'alpha'. It has: none"),
+        ({"kind": "DAHGNNClassifier", "parameters": {"network": 1}}, "Did you mean 'networks'"),
+        ({"kind": "DAHGNNClassifier", "scale": "auto"}, "has none of model, networks, preset, scale"),
+        ({"kind": "HGNN", "parameters": {"hidden": 3}}, "a network, which has no 'parameters'"),
+        ({"kind": "SVC", "parameters": 3}, "'parameters' parameter of The method 'it' must be a table"),
+        ({"kind": "SVC", "scale": "colums"}, "Did you mean 'columns'"),
+    ],
+)
+def test_what_is_wrong_is_named(entry, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        method(**entry)
+
+
+def test_a_variant_has_other_settings_and_is_checked():
+    settings = method(kind="HGNN", model={"hidden": 8}).settings["mnist"]
+    assert vary(settings, {"model.hidden": 4}) == replace(settings, model=settings.model | {"hidden": 4})
+    with pytest.raises(ValueError, match="no key 'hiden'. Did you mean 'hidden'"):
+        vary(settings, {"model.hiden": 4})
