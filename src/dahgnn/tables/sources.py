@@ -17,7 +17,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,7 +27,6 @@ import numpy as np
 from dahgnn.checks import suggest
 
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
-SUFFIXES = (".csv", ".tsv", ".parquet", ".npz", ".npy")
 
 
 @dataclass(frozen=True)
@@ -56,27 +55,57 @@ class Source:
     notes: tuple[str, ...] = ()
 
 
-def read_source(path: Path, label: str | None, id_: str | None, texts: Sequence[str], fitted: bool) -> Source:
-    """Read a file; the cells of labels, ids and the columns ``texts`` are text as it stands."""
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
-        return _read_npy(path, label, id_)
-    if suffix == ".npz":
-        return _read_npz(path, label, id_)
-    if suffix not in SUFFIXES:
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is to be read from a file.
+
+    Attributes
+    ----------
+    label, id : str or None
+        The column of the labels, and that of the ids, whose cells are text as it stands.
+    texts : sequence of str
+        Further columns whose cells are text as it stands.
+    fitted : bool
+        Whether the file is for a model that has been fitted, which may do without the column of the ids.
+    """
+
+    label: str | None = None
+    id: str | None = None
+    texts: Sequence[str] = ()
+    fitted: bool = False
+
+
+def read_source(path: Path, wanted: Wanted) -> Source:
+    """Read a file by the entry of `FORMATS` for the ending of its name."""
+    read = FORMATS.get(path.suffix.lower())
+    if read is None:
         raise ValueError(
-            f"The name of the file {path} must end in one of {', '.join(SUFFIXES)}. Got '{path.suffix}'."
+            f"The name of the file {path} must end in one of {', '.join(FORMATS)}. Got '{path.suffix}'."
         )
-    kept = {name for name in (label, id_, *texts) if name is not None}
-    read = _read_parquet if suffix == ".parquet" else _read_text_file
-    source = read(path, kept)
-    if not source.n_rows:
-        raise ValueError(f"The file {path} must have at least one row of data. Got a header alone.")
-    labels = _take(path, source.cells, label, "label")
-    if id_ is not None and id_ not in source.cells and fitted:
-        note = f"There is no column '{id_}' for the ids, so that rows are named by their number."
-        return replace(source, labels=labels, notes=(*source.notes, note))
-    return replace(source, labels=labels, ids=_take(path, source.cells, id_, "id"))
+    return read(path, wanted)
+
+
+Reader = Callable[[Path, Wanted], Source]
+
+
+def _by_columns(read: Callable[[Path, set[str]], Source]) -> Reader:
+    """Return the reader of a format in which labels and ids are columns beside the features.
+
+    ``read`` gets the names of the columns whose cells are to be text as it stands.
+    """
+
+    def read_columns(path: Path, wanted: Wanted) -> Source:
+        kept = {name for name in (wanted.label, wanted.id, *wanted.texts) if name is not None}
+        source = read(path, kept)
+        if not source.n_rows:
+            raise ValueError(f"The file {path} must have at least one row of data. Got a header alone.")
+        labels = _take(path, source.cells, wanted.label, "label")
+        if wanted.id is not None and wanted.id not in source.cells and wanted.fitted:
+            note = f"There is no column '{wanted.id}' for the ids, so that rows are named by their number."
+            return replace(source, labels=labels, notes=(*source.notes, note))
+        return replace(source, labels=labels, ids=_take(path, source.cells, wanted.id, "id"))
+
+    return read_columns
 
 
 def _take(path: Path, cells: dict[str, Cells], name: str | None, role: str) -> Cells | None:
@@ -296,7 +325,8 @@ def _load_arrays(path: Path) -> dict[str, np.ndarray]:
             ) from error
 
 
-def _read_npy(path: Path, label: str | None, id_: str | None) -> Source:
+def _read_npy(path: Path, wanted: Wanted) -> Source:
+    label, id_ = wanted.label, wanted.id
     for name in (label, id_):
         if name is not None and Path(name).suffix.lower() != ".npy":
             raise ValueError(f"Labels and ids beside an NPY file must be in NPY files. Got '{name}'.")
@@ -305,7 +335,8 @@ def _read_npy(path: Path, label: str | None, id_: str | None) -> Source:
     return _from_arrays(path, arrays, str(path), label, id_)
 
 
-def _read_npz(path: Path, label: str | None, id_: str | None) -> Source:
+def _read_npz(path: Path, wanted: Wanted) -> Source:
+    label, id_ = wanted.label, wanted.id
     arrays = _load_arrays(path)
     for name, role in ((label, "label"), (id_, "id")):
         if name is not None and name not in arrays:
@@ -372,6 +403,16 @@ def _one_a_row(array: np.ndarray, name: str, n_rows: int) -> np.ndarray:
     if array.dtype.kind not in "biufU":
         raise ValueError(f"The array '{name}' must hold numbers or text. Got an array of {array.dtype}.")
     return text_array(array.tolist()) if array.dtype.kind == "U" else array
+
+
+# The one place that knows which files can be read: how each is read, by the ending of its name.
+FORMATS: Mapping[str, Reader] = {
+    ".csv": _by_columns(_read_text_file),
+    ".tsv": _by_columns(_read_text_file),
+    ".parquet": _by_columns(_read_parquet),
+    ".npz": _read_npz,
+    ".npy": _read_npy,
+}
 
 
 def at(row: int) -> str:

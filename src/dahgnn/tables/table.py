@@ -1,7 +1,7 @@
 """Read users' tables: features, labels and ids from CSV, TSV, Parquet, NPZ and NPY files.
 
-What each kind of file may hold is said in `table_sources`, and how its columns become features in
-`table_columns`.
+What each kind of file may hold is said in `dahgnn.tables.sources`, and how its columns become features in
+`dahgnn.tables.columns`.
 
 **Labels** are text, without blanks around it; whole numbers lose a trailing ".0". A missing label means
 unlabelled. So does −1 in an NPZ or NPY file of whole numbers; and in the other files, if all labels are whole
@@ -32,7 +32,7 @@ from dahgnn.tables.columns import (
     plan_columns,
     without_missing,
 )
-from dahgnn.tables.sources import Cells, Source, Texts, at, joined, quoted, read_source
+from dahgnn.tables.sources import Cells, Source, Texts, Wanted, at, joined, quoted, read_source
 
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
 # So many different numbers may be grades.
@@ -116,7 +116,7 @@ def read_table(
     _check_roles(label, id, drop, columns)
     path = Path(path)
     texts = [column.name for column in columns or () if column.kind == "category"]
-    source = read_source(path, label, id, texts, fitted=columns is not None)
+    source = read_source(path, Wanted(label=label, id=id, texts=texts, fitted=columns is not None))
     labels: tuple[str | None, ...] | None = None
     label_notes: list[str] = []
     if source.labels is not None:
