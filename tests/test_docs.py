@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,37 @@ def test_the_first_table_of_the_readme_is_that_of_its_record():
     assert len(rows) == 10
     assert {title: cells for title, *cells in rows}.items() <= expected.items()
     assert (record / "report.md").read_text(encoding="utf-8") == markdown(summary)
+
+
+def rows_of(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
+
+
+def test_the_page_on_few_labels_has_the_figures_of_its_run_lines():
+    page = (ROOT / "docs" / "when-to-use.md").read_text(encoding="utf-8")
+    record = ROOT / "docs" / re.search(r"\]\(([^)]*few-labels/runs\.jsonl)\)", page)[1]
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    titles = sorted({(line["dataset"], line["nodes"]) for line in lines})
+    assert len(titles) == 11
+    for dataset, nodes in titles:
+        head, *rows = rows_of(page.split(f"### {dataset}, {nodes:,} rows\n")[1].split("\n\n")[1])
+        assert len(rows) == 1 + 6
+        for method, *cells in rows[1:]:
+            for count, cell in zip(head[1:], cells, strict=True):
+                place = (dataset, nodes, method, int(count))
+                found = [
+                    100 * line["accuracy"]
+                    for line in lines
+                    if (line["dataset"], line["nodes"], line["method"], line["per_class"]) == place
+                ]
+                expected = f"{statistics.mean(found):.1f} ± {statistics.stdev(found):.1f}"
+                assert cell.replace("*", "") == expected, place
+    for title, *cells in rows_of(page.split("### Seconds\n\n")[1].split("\n\n")[0])[2:]:
+        mine = [line for line in lines if f"{line['dataset']}, {line['nodes']:,} rows" == title]
+        methods = list(dict.fromkeys(row[0] for row in rows[1:]))
+        for method, cell in zip(methods, cells, strict=True):
+            seconds = [line["cpu_seconds"] for line in mine if line["method"] == method]
+            assert cell == f"{statistics.median(seconds):.2f} ({max(seconds):.2f})"
 
 
 def test_the_code_of_the_readme_runs():

@@ -18,6 +18,18 @@ def test_the_paper_has_two_tables_and_a_figure():
     assert load_spec("figure1").figure == ("gat", "da-hgnn")
 
 
+def test_the_spec_of_few_labels_leaves_rows_to_test_and_tunes_nobody():
+    spec = load_spec("few")
+    assert {spec.validation_on(dataset.name) for dataset in spec.datasets} == {0}
+    assert spec.labels_on("wine") == (5, 20)
+    assert [dataset.file for dataset in spec.datasets if dataset.file] == [
+        "hypergraphs/20newsw100.npz",
+        "hypergraphs/mushroom.npz",
+    ]
+    classifier = spec.methods[0]
+    assert (classifier.kind, classifier.settings["wine"].parameters) == ("DAHGNNClassifier", {})
+
+
 def test_every_printed_row_has_five_counts():
     for name in ("table2", "table3"):
         for rows in load_spec(name).published.values():

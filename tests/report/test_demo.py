@@ -1,34 +1,44 @@
+"""The demonstration, on blobs in place of the digits."""
+
 import contextlib
 import json
-from collections import Counter
-from dataclasses import replace
+import tomllib
+from importlib import resources
 
 import pytest
 import torch
 
-from dahgnn.config import TrainingConfig
-from dahgnn.images.datasets import Dataset
+from dahgnn.experiments import datasets
+from dahgnn.experiments.datasets import LoadedTable, Source
+from dahgnn.experiments.lines import read_lines
+from dahgnn.experiments.spec import parse_spec
 from dahgnn.report import demo
 from dahgnn.report.demo import markdown_table
+from dahgnn.report.experiment_page import write_report
 
 
 class Recorder:
-    """An observer that remembers the stages and how many epochs each had."""
+    """An observer that remembers the stages, and how many fits it heard of."""
 
-    def __init__(self, interrupt_at: str | None = None):
-        self.epochs = Counter()
+    def __init__(self, interrupt_at: int | None = None):
+        self.stages, self.heard = [], []
         self.interrupt_at = interrupt_at
 
     @contextlib.contextmanager
-    def stage(self, name, config=None):
-        self.epochs[name] += 0
+    def stage(self, name):
+        self.stages.append(name)
+        yield
 
-        def callback(_, epoch):
-            self.epochs[name] += 1
-            if name == self.interrupt_at and epoch.epoch == 5:
+    @contextlib.contextmanager
+    def count(self, name):
+        self.stages.append(name)
+
+        def progress(done, total, last):
+            self.heard.append((done, total))
+            if done == self.interrupt_at:
                 raise KeyboardInterrupt
 
-        yield callback
+        yield progress
 
 
 @pytest.fixture
@@ -37,11 +47,14 @@ def small_digits(monkeypatch):
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(400) % 10
     features = 3 * torch.randn(10, 8, generator=generator)[labels] + torch.randn(400, 8, generator=generator)
-    monkeypatch.setattr(demo, "load_embedded_digits", lambda: Dataset("blobs", features, labels))
-    monkeypatch.setattr(demo, "LABELLED_PER_CLASS", 5)
-    monkeypatch.setattr(demo, "VALIDATION_PER_CLASS", 5)
-    short = TrainingConfig(max_epochs=40, learning_rate=0.01)
-    monkeypatch.setattr(demo, "NETWORKS", [replace(network, training=short) for network in demo.NETWORKS])
+    blobs = Source(title="Blobs", load=lambda *_: LoadedTable(features=features, labels=labels))
+    monkeypatch.setattr(datasets, "DATASETS", datasets.DATASETS | {"mnist-digits": blobs})
+    table = tomllib.loads((resources.files("dahgnn.experiments") / "specs" / "demo.toml").read_text())
+    for method in table["method"].values():
+        if method["kind"] != "LabelSpreading":
+            method["training"] = {"max_epochs": 40, "learning_rate": 0.01}
+    small = parse_spec(table | {"labels": [5], "validation": 5})
+    monkeypatch.setattr(demo, "load_spec", {"demo": small}.__getitem__)
 
 
 @pytest.mark.usefixtures("small_digits")
@@ -49,25 +62,30 @@ def test_the_demo_writes_lines_table_and_picture(tmp_path):
     recorder = Recorder()
     report = demo.run_demo(tmp_path / "demo", recorder, runs=2)
     lines = [json.loads(text) for text in (tmp_path / "demo" / "runs.jsonl").read_text().splitlines()]
-    methods = ["DA-HGNN", "DA-HGNN without density", "HGNN", "LabelSpreading"]
-    assert [line["method"] for line in lines] == methods * 2
-    assert [line["split"]["digest"] for line in lines[:4]] == [lines[0]["split"]["digest"]] * 4
-    assert lines[0]["split"]["digest"] != lines[4]["split"]["digest"]
+    methods = ["da-hgnn", "without-density", "hgnn", "label-spreading"]
+    assert [(line["method"], line["run"]) for line in lines] == [(m, run) for m in methods for run in (0, 1)]
+    digests = [[line["split"]["digest"] for line in lines if line["run"] == run] for run in (0, 1)]
+    assert [len(set(each)) for each in digests] == [1, 1]
+    assert digests[0] != digests[1]
     assert all(line["metrics"]["test_accuracy"] > 0.8 for line in lines)
-    assert [line["settings"]["model"]["density"] for line in lines[:2]] == [True, False]
+    assert [line["settings"]["model"]["density"] for line in lines[1:3]] == [True, False]
     assert lines[0]["split"] | {"digest": ""} == {"digest": "", "train": 50, "validation": 50, "test": 300}
     assert {"dahgnn", "torch", "python"} <= lines[0]["versions"].keys()
-    assert markdown_table(lines) in report
+    titles = ["DA-HGNN", "DA-HGNN without density", "HGNN", "LabelSpreading"]
+    assert markdown_table(lines, dict(zip(methods, titles, strict=True))) in report
+    assert [row.split(" | ")[0] for row in report.splitlines()[-4:]] == [f"| {title}" for title in titles]
     assert (tmp_path / "demo" / "table.md").read_text(encoding="utf-8").strip() == report
     assert (tmp_path / "demo" / "embedding.png").read_bytes().startswith(b"\x89PNG")
-    assert recorder.epochs["HGNN 2/2"] == lines[6]["epochs"] + 1
+    assert recorder.heard == [(done, 8) for done in range(9)]
+    assert read_lines(tmp_path / "demo" / "runs.jsonl") == lines
+    assert tmp_path / "demo" / "report.md" in write_report(tmp_path / "demo")
 
 
 @pytest.mark.usefixtures("small_digits")
 def test_an_interrupted_demo_changes_no_file(tmp_path):
     (tmp_path / "table.md").write_text("old")
     with pytest.raises(KeyboardInterrupt):
-        demo.run_demo(tmp_path, Recorder(interrupt_at="HGNN 1/3"))
+        demo.run_demo(tmp_path, Recorder(interrupt_at=7))
     assert [path.name for path in tmp_path.iterdir()] == ["table.md"]
     assert (tmp_path / "table.md").read_text() == "old"
 
@@ -78,7 +96,7 @@ def test_a_folder_that_cannot_be_is_refused_before_the_training(tmp_path):
     recorder = Recorder()
     with pytest.raises(OSError, match="file"):
         demo.run_demo(tmp_path / "file" / "demo", recorder)
-    assert not recorder.epochs
+    assert not recorder.stages
 
 
 def test_no_runs_are_refused(tmp_path):

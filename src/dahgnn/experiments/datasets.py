@@ -98,10 +98,12 @@ class DatasetSpec:
 
     def as_json(self) -> dict[str, Any]:
         """Return what the report needs."""
-        entry = asdict(self)
-        del entry["folder"]
-        names = DATASETS[self.name].classes if self.file is None else ()
-        return entry | {"classes": names}
+        source = DATASETS.get(self.name) if self.file is None else None
+        other = {"part", "features", *FILE_SETTINGS, "folder"} - set(
+            source.settings if source else FILE_SETTINGS
+        )
+        entry = {name: value for name, value in asdict(self).items() if name not in other}
+        return entry | {"classes": source.classes if source else ()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,72 +1,28 @@
-"""The demonstration: real digits, four methods, one table and one picture."""
+"""The demonstration: the spec "demo" run from the start, one table and one picture."""
 
 from __future__ import annotations
 
-import json
-import platform
 import statistics
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from functools import partial
-from importlib.metadata import version
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from dahgnn._version import __version__
-from dahgnn.baselines.classical import label_spreading
 from dahgnn.checks import check_count
-from dahgnn.config import PRESETS, TrainingConfig
+from dahgnn.experiments.datasets import Task, load_task
+from dahgnn.experiments.fitting import figure_results
+from dahgnn.experiments.lines import read_lines
+from dahgnn.experiments.runner import run_experiment
+from dahgnn.experiments.spec import Spec, load_spec
 from dahgnn.files.atomic import replacing
-from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.images.datasets import Dataset, load_embedded_digits
-from dahgnn.nn.hgnn import HGNN
-from dahgnn.nn.model import DAHGNN
+from dahgnn.files.jsonl import Line
 from dahgnn.report.projection import draw_embedding, tsne
-from dahgnn.training.fit import FitResult, accuracy, fit
-from dahgnn.training.run import Epoch
-from dahgnn.training.splits import Split, split_per_class
+from dahgnn.report.reproduce import Observer
 
-LABELLED_PER_CLASS = 50
-VALIDATION_PER_CLASS = 100
-K = 10
-
-_PARTS = ("train", "validation", "test")
 _COLUMNS = ("Method", "Test accuracy, %", "Validation, %", "Epochs", "Seconds")
-
-
-class Observer(Protocol):
-    """Whoever wants to see the progress."""
-
-    def stage(
-        self, name: str, config: TrainingConfig | None = None
-    ) -> AbstractContextManager[Callable[[int, Epoch], None]]:
-        """Enter a stage; a stage that trains by ``config`` reports its epochs to what this yields."""
-
-
-@dataclass(frozen=True)
-class Network:
-    """A network of the comparison, and how it is trained."""
-
-    name: str
-    make: Callable[[int, int, torch.Generator], DAHGNN | HGNN]
-    training: TrainingConfig
-
-
-_PAPER = PRESETS["paper"]
-_WITHOUT = replace(_PAPER.model, density=False)
-NETWORKS = (
-    Network("DA-HGNN", lambda d, c, g: DAHGNN(d, c, _PAPER.model, generator=g), _PAPER.training),
-    Network("DA-HGNN without density", lambda d, c, g: DAHGNN(d, c, _WITHOUT, generator=g), _PAPER.training),
-    # Dropout and weight decay are those of HGNN's own paper, the units half as many, which saves time; the
-    # schedule is the same for all.
-    Network("HGNN", lambda d, c, g: HGNN(d, c, hidden=64, generator=g), TrainingConfig(weight_decay=5e-4)),
-)
 
 
 def run_demo(folder: Path, observer: Observer, *, runs: int = 3) -> str:
@@ -75,7 +31,8 @@ def run_demo(folder: Path, observer: Observer, *, runs: int = 3) -> str:
     Parameters
     ----------
     folder : Path
-        Gets ``runs.jsonl``, ``table.md`` and ``embedding.png``; each is replaced whole.
+        Gets ``runs.jsonl`` and ``spec.json``, which `dahgnn report` reads, ``table.md`` and
+        ``embedding.png``; each is replaced whole, once all runs are done.
     observer : Observer
         Sees the progress.
     runs : int
@@ -88,146 +45,64 @@ def run_demo(folder: Path, observer: Observer, *, runs: int = 3) -> str:
     """
     check_count("runs", runs, "run_demo")
     folder.mkdir(parents=True, exist_ok=True)  # fails now rather than after the training
-    with observer.stage("Read the digits"):
-        digits = load_embedded_digits()
-    with observer.stage("Build the hypergraph"):
-        hypergraph = Hypergraph.from_features(digits.features, K)
-    lines, first, split = _compare(digits, hypergraph, runs, observer)
-    report = _describe(digits, runs) + "\n\n" + markdown_table(lines)
-    _write(folder, lines, report)
-    with observer.stage("Lay out the embedding by t-SNE"):
-        layout = tsne(first.embedding, seed=0)
-    title = _title(lines[0])
-    draw_embedding(
-        folder / "embedding.png", layout, digits.labels, first.predictions, split.test, title=title
-    )
+    spec = replace(load_spec("demo"), runs=runs)
+    with observer.stage("Read the digits and find their neighbours"):
+        task = load_task(spec.datasets[0], spec.k, folder)
+    with tempfile.TemporaryDirectory() as temporary:
+        with observer.count(spec.title) as progress:
+            run_experiment(spec, Path(temporary), {task.name: task}, jobs=1, progress=progress)
+        lines = read_lines(Path(temporary) / "runs.jsonl")
+        contents = {name: (Path(temporary) / name).read_bytes() for name in ("runs.jsonl", "spec.json")}
+    titles = {method.name: method.title for method in spec.methods}
+    report = _describe(lines[0], runs) + "\n\n" + markdown_table(lines, titles)
+    for name, content in (contents | {"table.md": f"{report}\n".encode()}).items():
+        with replacing(folder / name) as path:
+            path.write_bytes(content)
+    _draw(folder / "embedding.png", spec, task, observer)
     return report
 
 
-def _compare(
-    digits: Dataset, hypergraph: Hypergraph, runs: int, observer: Observer
-) -> tuple[list[dict[str, Any]], FitResult, Split]:
-    """Return all run lines, and the first network's first result with its split."""
-    lines: list[dict[str, Any]] = []
-    shown = None
-    for run in range(runs):
-        split = split_per_class(
-            digits.labels, train=LABELLED_PER_CLASS, validation=VALIDATION_PER_CLASS, seed=run
-        )
-        suffix = f" {run + 1}/{runs}" if runs > 1 else ""
-        for network in NETWORKS:
-            with observer.stage(network.name + suffix, network.training) as show:
-                line, result = _train(network, digits, hypergraph, split, run, partial(show, 0))
-            lines.append(line)
-            shown = shown or (result, split)
-        with observer.stage("LabelSpreading" + suffix):
-            lines.append(_spread_labels(digits, split, run))
-    assert shown is not None  # noqa: S101, there is a network and a run
-    return lines, *shown
-
-
-def _train(
-    network: Network,
-    digits: Dataset,
-    hypergraph: Hypergraph,
-    split: Split,
-    seed: int,
-    callback: Callable[[Epoch], None],
-) -> tuple[dict[str, Any], FitResult]:
-    generator = torch.Generator().manual_seed(seed)
-    model = network.make(digits.features.shape[1], digits.n_classes, generator)
-    result = fit(
-        model,
-        digits.features,
-        hypergraph,
-        digits.labels,
-        split,
-        network.training,
-        seed=seed,
-        callback=callback,
+def _draw(path: Path, spec: Spec, task: Task, observer: Observer) -> None:
+    """Draw the embedding of the first method's first run, which is trained once more for it."""
+    with observer.stage("Lay out the embedding by t-SNE"):
+        split, [(method, result, line)] = figure_results(replace(spec, figure=(spec.methods[0].name,)), task)
+        layout = tsne(result.embedding, seed=0)
+    train, test = len(split.train), len(split.test)
+    percent = 100 * line["metrics"]["test_accuracy"]
+    title = (
+        f"{method.title} with {train} labels: {percent:.2f} % of {test:,} test digits correct\n"
+        f"t-SNE of the learned embedding of all {len(task.labels):,} MNIST digits"
     )
-    if result.stopped == "interrupted":
-        raise KeyboardInterrupt
-    settings = {"model": model.settings, "training": asdict(network.training), "k": K}
-    line = _line(network.name, digits, split, seed, settings, result.predictions, result.seconds)
-    line |= {"epochs": len(result.history) - 1, "best_epoch": result.best_epoch, "stopped": result.stopped}
-    return line, result
+    labels = torch.from_numpy(task.labels)
+    draw_embedding(path, layout, labels, result.predictions, split.test, title=title)
 
 
-def _spread_labels(digits: Dataset, split: Split, seed: int) -> dict[str, Any]:
-    start = time.perf_counter()
-    probabilities, chosen = label_spreading(digits.features, digits.labels, split, k=K)
-    seconds = time.perf_counter() - start
-    settings = {"kernel": "knn", "k": K, **chosen}
-    return _line("LabelSpreading", digits, split, seed, settings, probabilities.argmax(1), seconds)
-
-
-def _line(
-    method: str,
-    digits: Dataset,
-    split: Split,
-    seed: int,
-    settings: dict[str, Any],
-    predictions: Tensor,
-    seconds: float,
-) -> dict[str, Any]:
-    """Compose a run line: all that is needed to know where a number is from."""
-    return {
-        "dataset": digits.name,
-        "method": method,
-        "seed": seed,
-        "split": {"digest": split.digest, **{part: len(getattr(split, part)) for part in _PARTS}},
-        "settings": settings,
-        "metrics": {
-            f"{part}_accuracy": accuracy(predictions, digits.labels, getattr(split, part)) for part in _PARTS
-        },
-        "epochs": None,
-        "seconds": round(seconds, 3),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": {"type": "cpu", "threads": torch.get_num_threads(), "machine": platform.machine()},
-        "versions": {
-            "dahgnn": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "mlxtend")},
-        },
-    }
-
-
-def _describe(digits: Dataset, runs: int) -> str:
-    labelled, validation = (count * digits.n_classes for count in (LABELLED_PER_CLASS, VALIDATION_PER_CLASS))
-    n = len(digits.labels)
+def _describe(line: Line, runs: int) -> str:
+    train, validation, test = (line["split"][part] for part in ("train", "validation", "test"))
     repeats = "1 run" if runs == 1 else f"mean ± deviation of {runs} runs"
     return (
-        f"{n:,} MNIST images, {labelled} labelled, {validation:,} for validation, "
-        f"{n - labelled - validation:,} to test; {repeats}, {torch.get_num_threads()} CPU threads. "
+        f"{train + validation + test:,} MNIST images, {train} labelled, {validation:,} for validation, "
+        f"{test:,} to test; {repeats}, {torch.get_num_threads()} CPU threads. "
         "Seconds are those of one fit on the finished hypergraph; LabelSpreading's are of five fits, among "
         "which the validation images choose."
     )
 
 
-def _title(line: dict[str, Any]) -> str:
-    train, validation, test = (line["split"][part] for part in _PARTS)
-    percent = 100 * line["metrics"]["test_accuracy"]
-    return (
-        f"{line['method']} with {train} labels: {percent:.2f} % of {test:,} test digits correct\n"
-        f"t-SNE of the learned embedding of all {train + validation + test:,} MNIST digits"
-    )
-
-
-def _write(folder: Path, lines: list[dict[str, Any]], report: str) -> None:
-    with replacing(folder / "runs.jsonl") as temporary:
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with replacing(folder / "table.md") as temporary:
-        temporary.write_text(report + "\n", encoding="utf-8")
-
-
-def markdown_table(lines: Iterable[Mapping[str, Any]]) -> str:
+def markdown_table(lines: Iterable[Mapping[str, Any]], titles: Mapping[str, str] | None = None) -> str:
     """Return one row a method, mean ± standard deviation over its run lines, in order of appearance.
+
+    Parameters
+    ----------
+    lines : iterable of dict
+        Run lines.
+    titles : mapping, optional
+        What the methods are called in the table; by default as in the lines.
 
     Examples
     --------
     >>> metrics = {"test_accuracy": 0.9, "validation_accuracy": 0.8}
-    >>> print(markdown_table([{"method": "HGNN", "metrics": metrics, "epochs": 120, "seconds": 3.21}]))
+    >>> line = {"method": "hgnn", "metrics": metrics, "epochs": 120, "seconds": 3.21}
+    >>> print(markdown_table([line], {"hgnn": "HGNN"}))
     | Method | Test accuracy, % | Validation, % | Epochs | Seconds |
     | --- | ---: | ---: | ---: | ---: |
     | HGNN | 90.00 | 80.00 | 120 | 3.2 |
@@ -236,7 +111,7 @@ def markdown_table(lines: Iterable[Mapping[str, Any]]) -> str:
     for line in lines:
         methods.setdefault(line["method"], []).append(line)
     rows = [_COLUMNS, ("---", *["---:"] * (len(_COLUMNS) - 1))]
-    rows += [_row(method, group) for method, group in methods.items()]
+    rows += [_row((titles or {}).get(method, method), group) for method, group in methods.items()]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
