@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from dahgnn.bench.lower_bound import synchronize
-from dahgnn.bench.measure import describe, write_lines
+from dahgnn.bench.results import write_lines
+from dahgnn.environment import describe_device, name_device
 from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
 
@@ -45,7 +46,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results there, too, as JSON lines")
     options = parser.parse_args()
     device = torch.device(options.device)
-    hardware = f"{describe(options.device)}, {torch.get_num_threads()} CPU threads"
+    hardware = f"{name_device(describe_device(options.device))}, {torch.get_num_threads()} CPU threads"
     print(f"torch {torch.__version__}, {hardware}, {options.repeats} repeats\n")
     print("| n | method | seconds | fastest – slowest | times ours | times X Xᵀ |")
     print("| ---: | --- | ---: | ---: | ---: | ---: |")

@@ -21,16 +21,9 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from dahgnn._version import __version__
-from dahgnn.bench.measure import (
-    METHODS,
-    TABLE_HEAD,
-    BenchConfig,
-    compare,
-    draw_costs,
-    table_notes,
-    table_row,
-    write_lines,
-)
+from dahgnn.bench.contenders import METHODS
+from dahgnn.bench.measure import BenchConfig, compare
+from dahgnn.bench.results import TABLE_HEAD, draw_costs, table_notes, table_row, write_lines
 from dahgnn.config import SCALES
 from dahgnn.experiments.spec import builtin_specs, load_spec
 from dahgnn.images.cnn import CONFIGS
