@@ -175,17 +175,17 @@ KILLED = """
 import os, signal, sys
 from small_images import SMALL, TEST, TRAIN
 from dahgnn.images import cnn_features as features
-from dahgnn.images import cnn_training
+from dahgnn.images.cnn_steps import CNNSteps
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 name = sys.argv[2]
 if name == "training":
-    begin = cnn_training._Training.update
+    begin = CNNSteps.update
     def update(self):
         begin(self)
         if self.step == 4 and self.batch_size == 16:
             die()
-    cnn_training._Training.update = update
+    CNNSteps.update = update
     train = features.train_cnn
     features.train_cnn = lambda *a, **k: train(*a, **k, checkpoint_seconds=0)
 else:

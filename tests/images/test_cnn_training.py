@@ -1,5 +1,4 @@
 import copy
-import itertools
 import math
 import os
 import resource
@@ -17,7 +16,7 @@ from small_images import SMALL, striped_images
 from dahgnn.checks import check_device
 from dahgnn.files.tensors import read_tensors, tensors_digest, write_tensors
 from dahgnn.images.cnn import CNN13, CNNConfig, accuracy_on, channel_statistics, recalibrate
-from dahgnn.images.cnn_training import CNNEpoch, estimate_seconds, images_digest, rate_at, train_cnn
+from dahgnn.images.cnn_training import CNNEpoch, estimate_seconds, images_digest, train_cnn
 from dahgnn.images.datasets import Images
 
 
@@ -145,23 +144,11 @@ def test_the_normalisation_is_stored_with_the_weights(images):
     assert torch.equal(trained.network.deviation, deviation)
 
 
-def test_the_rate_rises_and_falls():
-    config = CNNConfig(learning_rate=0.4, warm_up=0.1)
-    rates = [rate_at(step, 1000, config) for step in range(1000)]
-    assert rates[:3] == pytest.approx([0.004, 0.008, 0.012])
-    assert max(rates) == rates[99] == rates[100] == 0.4
-    assert rates[550] == pytest.approx(0.2)
-    assert all(later < earlier for earlier, later in itertools.pairwise(rates[100:]))
-    assert 0 < rates[-1] < 1e-5
-    assert rate_at(0, 10, replace(config, warm_up=0.0)) == 0.4
-    assert rate_at(9, 10, replace(config, warm_up=1.0)) == 0.4
-
-
 CHILD = """
 import os, signal, sys
 import torch
 from small_images import SMALL, striped_images
-from dahgnn.images import cnn_training
+from dahgnn.images import cnn_steps, cnn_training
 import safetensors.torch, pathlib
 
 torch.set_num_threads(1)
@@ -183,7 +170,7 @@ if moment == "writing":
 elif moment == "renaming":
     pathlib.Path.replace = die_at_last(pathlib.Path.replace)
 else:
-    cnn_training.augment = die_at_last(cnn_training.augment)
+    cnn_steps.augment = die_at_last(cnn_steps.augment)
 cnn_training.train_cnn(striped_images(40, seed=0), SMALL, checkpoint=sys.argv[1], checkpoint_seconds=0)
 """
 
