@@ -52,7 +52,7 @@ def label_spreading(
     Returns
     -------
     probabilities : Tensor, (n, c)
-        Of each class.
+        The probability of each class at each node.
     chosen : dict
         The clamping factor "alpha" with the best validation accuracy.
     """
@@ -92,7 +92,7 @@ def logistic_regression(features: object, labels: object, split: Split) -> tuple
     Returns
     -------
     probabilities : Tensor, (n, c)
-        Of each class.
+        The probability of each class at each node.
     chosen : dict
         The inverse strength "C" of the penalty with the best validation accuracy.
     """
@@ -128,7 +128,7 @@ def laplace_learning(
     Returns
     -------
     probabilities : Tensor, (n, c)
-        Of each class.
+        The probability of each class at each node.
     chosen : dict
         Empty: there is nothing to choose.
     """

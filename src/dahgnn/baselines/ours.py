@@ -16,7 +16,7 @@ from dahgnn.nn.model import DAHGNN
 # What the classifier does with the labels of the validation nodes.
 VALIDATION_LABELS = ("none", "train")
 
-register_network(DAHGNN, has_presets=True)
+register_network(DAHGNN, takes_config=True)
 register_network(HGNN)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from dahgnn.checks import check_choice, suggest
+from dahgnn.config import ModelConfig
 from dahgnn.training.splits import Split
 
 
@@ -91,28 +92,40 @@ class NetworkKind:
     ----------
     network : type
         Its class, made of in_features, n_classes, its settings and a generator.
-    has_presets : bool
-        Whether the presets of `dahgnn.config` are for it.
+    takes_config : bool
+        Whether the settings are a `ModelConfig`, which presets have, and not keywords of the class.
     """
 
-    network: type[nn.Module]
-    has_presets: bool = False
+    network: type[Any]
+    takes_config: bool = False
 
     @property
     def settings(self) -> set[str]:
         """The names of the settings."""
+        if self.takes_config:
+            return {each.name for each in fields(ModelConfig)}
         return set(signature(self.network).parameters) - {"in_features", "n_classes", "generator"}
 
     def make(
-        self, in_features: int, n_classes: int, settings: Mapping[str, Any], generator: torch.Generator
+        self,
+        in_features: int,
+        n_classes: int,
+        settings: Mapping[str, Any],
+        generator: torch.Generator | None = None,
     ) -> nn.Module:
         """Return a network whose weights are drawn from the generator."""
-        return self.network(in_features, n_classes, **settings, generator=generator)
+        model: nn.Module
+        if self.takes_config:
+            config = ModelConfig.from_mapping(settings)
+            model = self.network.from_config(in_features, n_classes, config, generator)
+        else:
+            model = self.network(in_features, n_classes, **settings, generator=generator)
+        return model
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return all settings, also those that nobody named; a wrong value is an error."""
         with torch.device("meta"):  # which takes no memory, however large the network is
-            whole: Mapping[str, Any] = self.network(2, 2, **settings).settings  # type: ignore[assignment]
+            whole: Any = self.make(2, 2, settings).settings
         return {name: whole[name] for name in whole if name not in ("in_features", "n_classes")}
 
 
@@ -151,9 +164,9 @@ def register(name: str, kind: Kind) -> None:
     _KINDS[name] = kind
 
 
-def register_network(network: type[nn.Module], *, has_presets: bool = False) -> None:
+def register_network(network: type[nn.Module], *, takes_config: bool = False) -> None:
     """Add a network under the name of its class."""
-    register(network.__name__, NetworkKind(network=network, has_presets=has_presets))
+    register(network.__name__, NetworkKind(network=network, takes_config=takes_config))
 
 
 Classify = Callable[..., tuple[Tensor, dict[str, Any]]]
@@ -193,7 +206,7 @@ def register_estimator(
     Parameters
     ----------
     name : str
-        By which specs call it.
+        The name by which specs call it.
     path : str
         Module and class, such as "sklearn.svm.SVC".
     takes_unlabelled : bool

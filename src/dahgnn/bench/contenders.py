@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from dahgnn.bench.lower_bound import synchronize
 from dahgnn.bench.peers import IN_FEATURES, N_CLASSES, make_dhg, make_gat, make_pyg
-from dahgnn.config import TrainingConfig
+from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
@@ -50,7 +50,7 @@ class Workload:
 
     @property
     def device(self) -> torch.device:
-        """Where the features are."""
+        """The device of the features."""
         return self.features.device
 
 
@@ -81,7 +81,8 @@ def mnist_data(folder: Path, nodes: int, device: torch.device) -> dict[str, Tens
 
 def _make_ours(seed: int, *, density: bool = True) -> DAHGNN:
     """Return the paper's network, with weights drawn by the seed."""
-    return DAHGNN(IN_FEATURES, N_CLASSES, density=density, generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    return DAHGNN.from_config(IN_FEATURES, N_CLASSES, ModelConfig(density=density), generator)
 
 
 def _time_ours(workload: Workload, repeats: int, *, density: bool = True) -> float:
@@ -198,7 +199,7 @@ class Contender:
     Attributes
     ----------
     name : str
-        In the table.
+        What the table calls it.
     time : callable
         Returns the seconds of an epoch, from a workload and how many epochs to take the median of.
     package : str, optional

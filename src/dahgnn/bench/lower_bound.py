@@ -84,9 +84,9 @@ class Floor:
     Attributes
     ----------
     products : float
-        For the two large products.
+        The seconds of the two large products.
     incidences : float
-        For the passes over the incidences.
+        The seconds of the passes over the incidences.
     """
 
     products: float
@@ -120,7 +120,7 @@ def floor(size: Size, machine: Machine, *, runs: int = 1) -> Floor:
     Parameters
     ----------
     size : Size
-        Of the task.
+        The size of the workload.
     machine : Machine
         Its measured speeds.
     runs : int

@@ -79,9 +79,9 @@ def draw_costs(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     Parameters
     ----------
     path : Path
-        Of the picture; the ending chooses the format, PNG without one.
+        The file of the picture; its ending chooses the format, PNG without one.
     lines : sequence of dict
-        Of `compare`.
+        What `compare` gave.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -33,7 +33,7 @@ from dahgnn.images.datasets import TITLES, load_images
 from dahgnn.images.downloads import data_folder, fetch
 from dahgnn.report.demo import run_demo
 from dahgnn.report.experiment_page import write_report
-from dahgnn.report.reproduce import reproduce
+from dahgnn.report.reproduce import ReproduceOptions, reproduce
 from dahgnn.training.run import Epoch
 
 if TYPE_CHECKING:
@@ -233,11 +233,13 @@ def _reproduce(options: argparse.Namespace) -> None:
             folder,
             data_folder(options.data),
             display,
-            datasets=options.dataset,
-            methods=options.method,
-            device=options.device,
-            jobs=options.jobs,
-            offline=options.offline,
+            ReproduceOptions(
+                datasets=options.dataset,
+                methods=options.method,
+                device=options.device,
+                jobs=options.jobs,
+                offline=options.offline,
+            ),
         )
     _print_written(folder, written)
 

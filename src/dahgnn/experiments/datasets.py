@@ -34,13 +34,13 @@ class DatasetSpec:
     name : str
         One of `DATASETS`, or any name where there is a file.
     title : str, optional
-        In tables; by default that of the registry, or the name.
+        What tables call it; by default the title of the registry, or the name.
     file, label : str, optional
         A table that `dahgnn.tables` reads, and its column of labels. Rows without a label are left out.
     folder : Path, optional
         Where a relative file is: beside the spec. Without it, in the data folder.
     part : {"train", "test"}
-        Of the images.
+        Which of the official images are taken.
     features : {"pixels", "cnn"}
         Values of pixels, or those of the 13-layer CNN, which are of the test images.
     rows : int, optional
@@ -141,7 +141,7 @@ class Source:
     Attributes
     ----------
     title : str
-        In tables.
+        What tables call it.
     load : callable
         Takes a `DatasetSpec` and the data folder, and returns a `LoadedTable`.
     settings : tuple of str
@@ -275,7 +275,7 @@ class Task:
     name, digest : str
         The dataset, and a name of its content.
     features, labels, neighbours : array, (n, d), (n,), (n, k)
-        Of float32, int64 and int64.
+        The rows, of float32; their classes, and the nearest rows of each, both of int64.
     classes : tuple of str
         What the classes are called; empty means that they have numbers alone.
     cnn : mapping

@@ -67,7 +67,7 @@ class Experiment:
     spec : Spec
         What to run.
     tasks : mapping of str to Task
-        By the name of the dataset; those that this process runs.
+        The datasets that this process runs, by name.
     """
 
     def __init__(self, spec: Spec, tasks: Mapping[str, Task]) -> None:
@@ -131,27 +131,27 @@ class Experiment:
             job = places.pop((line["dataset"], line["method"], line["labels"], line["run"]), None)
             if job is None or line["key"] != self.key(job):
                 why = "the spec has no such run" if job is None else _difference(line, self.identity(job))
-                raise _foreign(line, file, why)
+                raise _refuse_line(line, file, why)
         return list(places.values())
 
     def _check_elsewhere(self, line: Line, file: Path) -> None:
         """Refuse a line of a dataset that is not loaded, as far as the spec alone can tell."""
         name = line["dataset"]
         if name not in [dataset.name for dataset in self.spec.datasets] or line["method"] not in self.methods:
-            raise _foreign(line, file, "the spec has no such run")
+            raise _refuse_line(line, file, "the spec has no such run")
         settings = self.methods[line["method"]].settings[name].as_json() | {"k": self.spec.k}
         # How many classes there are, only the confusion matrix tells; a line without one is taken as it is.
         n_classes = len(line.get("confusion") or ())
         counts = [n_classes * count for count in self.spec.labels_on(name)]
         if line["run"] not in range(self.spec.runs) or (n_classes and line["labels"] not in counts):
-            raise _foreign(line, file, "the spec has no such run")
+            raise _refuse_line(line, file, "the spec has no such run")
         if line.get("settings") != settings:
-            raise _foreign(line, file, _difference(line, {"settings": settings}))
+            raise _refuse_line(line, file, _difference(line, {"settings": settings}))
         if n_classes and line["split"].get("validation") != n_classes * self.spec.validation_on(name):
-            raise _foreign(line, file, "the split")
+            raise _refuse_line(line, file, "the split")
 
 
-def _foreign(line: Line, file: Path, why: str) -> ValueError:
+def _refuse_line(line: Line, file: Path, why: str) -> ValueError:
     return ValueError(
         f"{file} holds run {line['run']} of '{line['method']}' on {line['dataset']} with {line['labels']} "
         f"labels, which is not of this spec and these data ({why}). Choose another folder or remove the file."

@@ -34,11 +34,11 @@ def compose_line(split: Split, labels: Tensor, predictions: Tensor, seconds: flo
     Parameters
     ----------
     split : Split
-        Of the run.
+        The nodes that the run trained on, chose by and was tested on.
     labels, predictions : Tensor of int64, (n,)
         True and predicted classes.
     seconds : float
-        Of the fit.
+        How long the fit took.
     device : str
         "cpu" or a CUDA device.
     """

@@ -25,14 +25,14 @@ class Settings:
     kind : str
         A name of the registry of methods.
     model, training : mapping
-        Of a network.
+        The settings of a network and of its training.
     networks : int
         How many are trained for a run, from different weights; their logits are averaged.
     scale : str
         What is done to the features first, see `Preset`. The neighbours that a network gets are those of the
         features as they are.
     parameters : mapping
-        Of a method that is no network.
+        The settings of a method that is no network.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class MethodSpec:
     Parameters
     ----------
     name, title : str
-        In run lines, and in tables.
+        What run lines call it, and what tables call it.
     kind : str
         A name of the registry of methods.
     ours : bool
@@ -70,7 +70,7 @@ class MethodSpec:
     hidden_at_first : bool
         Whether charts begin without it; its button brings it in. Earlier specs call this "aside".
     settings : mapping of str to Settings
-        On each dataset.
+        Its settings on each dataset.
     """
 
     name: str
@@ -153,7 +153,7 @@ def _preset(name: str | None, kind: NetworkKind, owner: str) -> dict[str, Any]:
     if name is None:
         return {"model": {}, "training": {}, "networks": 1, "scale": "none"}
     check_choice("preset", name, tuple(PRESETS), owner)
-    if not kind.has_presets:
+    if not kind.takes_config:
         raise ValueError(f"{owner} cannot have a preset: presets are of DAHGNN.")
     return asdict(PRESETS[name])
 

@@ -48,7 +48,7 @@ def run_experiment(
     spec : Spec
         What to run.
     folder : Path
-        Of the lines; is made, and locked meanwhile.
+        The folder of the lines, which is made if need be, and locked meanwhile.
     tasks : mapping of str to Task
         The datasets to run, by name.
     methods : sequence of str, optional

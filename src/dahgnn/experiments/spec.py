@@ -48,7 +48,7 @@ class Search:
     space : mapping
         By "model.…" or "training.…": a list to choose from, or a table with low and high, and log or step.
     seed : int
-        Of the sampler.
+        The source of the sampler's randomness.
     """
 
     method: str
@@ -64,7 +64,7 @@ class Spec:
     Parameters
     ----------
     name, title : str
-        In run lines, and over tables.
+        What run lines call it, and the title over its tables.
     runs : int
         Repetitions, each with a split of its own that all methods share.
     labels_per_class : tuple of int
@@ -83,7 +83,7 @@ class Spec:
     figure : tuple of str
         Methods whose embeddings are drawn, for an experiment that ends in a figure.
     search : Search, optional
-        For an experiment that is a search; its runs are those of every trial.
+        What makes the experiment a search; its runs are those of every trial.
     """
 
     name: str
@@ -171,7 +171,7 @@ def parse_spec(table: Table, folder: Path | None = None) -> Spec:
     table : mapping
         The content of the file.
     folder : Path, optional
-        Where the files of datasets are, unless their paths are absolute; else in the data folder.
+        The folder that relative paths of datasets start from; the data folder by default.
     """
     if isinstance(table, Mapping):
         table = _with_new_keys(table)

@@ -40,7 +40,7 @@ def run_search(
     Parameters
     ----------
     spec : Spec
-        With a search.
+        An experiment with a search.
     folder : Path
         Gets a line a trial in ``trials.jsonl``; a second start goes on where the first one stopped.
     tasks : mapping of str to Task

@@ -41,7 +41,7 @@ class CNNConfig:
     learning_rate, warm_up : float
         The highest rate, and the share of all updates in which it rises to it from zero.
     momentum, weight_decay : float
-        Of SGD; all weights decay.
+        The settings of SGD; all weights decay.
     label_smoothing : float
         Share of each target that is spread over all classes.
     padding : int
@@ -61,7 +61,7 @@ class CNNConfig:
     precision : {"float32", "bfloat16"}
         Of the training on a CUDA device. On the CPU, and for features anywhere, it is float32.
     seed : int
-        Of the weights, the order of the images, their augmentation and dropout.
+        The source of the weights, of the order of the images, of their augmentation and of dropout.
     """
 
     epochs: int = 120

@@ -40,9 +40,9 @@ class FeaturesHeader:
     cnn_digest, cnn_test_accuracy : str, float
         The CNN's weights, and the share of the test images that it classifies correctly by itself.
     config : dict
-        Of the CNN, see `CNNConfig`.
+        The settings of the CNN, see `CNNConfig`.
     versions, device : dict
-        Of the packages, and on what the features were computed.
+        The versions of packages, and the device that the features were computed on.
     seconds : float
         Training and extraction took.
     """
@@ -105,7 +105,7 @@ def make_features(
     config : CNNConfig, optional
         By default that of the dataset in ``CONFIGS``.
     device : torch.device or str
-        Where to train.
+        The device to train on.
     callback : callable, optional
         As in `train_cnn`; never called if nothing is to be trained.
 
@@ -131,6 +131,18 @@ def make_features(
     if _is_there(path, name, wanted):
         return path
     trained = _trained(train, test, path, settings, wanted[1], where, callback)
+    return _save_extracted(path, name, test, trained, wanted, where)
+
+
+def _save_extracted(
+    path: Path,
+    name: str,
+    test: Images,
+    trained: TrainedCNN,
+    wanted: tuple[str, str, dict[str, Any]],
+    where: torch.device,
+) -> Path:
+    """Extract the features of the test images and write them with their origin."""
     start = time.perf_counter()
     features = extract(trained, test, device=where)
     # Of these very images: the network may have been tested on others when it was trained.

@@ -42,7 +42,7 @@ class CNNEpoch:
     test_accuracy : float or None
         Of the network that the training would give now, where it was measured. Nothing is chosen by it.
     images_per_second : float or None
-        Of the epoch.
+        The speed of the epoch.
     seconds, seconds_left : float
         Spent so far, earlier starts included, and expected.
     """
@@ -67,7 +67,7 @@ class TrainedCNN:
     config : CNNConfig
         How it was trained.
     dataset, images_digest : str
-        On what: the name, and the content of the training images.
+        The name of the dataset, and a name of the content of its training images.
     test_accuracy : float or None
         Share of the test images that the network classifies correctly, if there were any.
     seconds : float
@@ -107,14 +107,14 @@ def train_cnn(
     config : CNNConfig
         The network and its training.
     test : Images, optional
-        To report the accuracy on; nothing is chosen by it.
+        Images to report the accuracy on; nothing is chosen by it.
     device : torch.device or str
-        Where to train.
+        The device to train on.
     checkpoint : path, optional
         Is replaced whole about every ``checkpoint_seconds``, and at the end. After a kill at any moment the
         same call continues from it.
     checkpoint_seconds : float
-        Between two checkpoints; 0 for one after each update.
+        The time between two checkpoints; 0 writes one after each update.
     evaluate_every : int
         Epochs between two measurements on the test images; the last epoch is always measured.
     callback : callable, optional
@@ -136,19 +136,7 @@ def train_cnn(
     if callback is not None:
         share = 1 - training.step / training.steps
         callback(run.report(share * estimate_seconds(images, config, device=where) if share else 0.0))
-    network = accuracy = None
-    with _measured_algorithms(where):
-        for loss, speed in run.epochs(checkpoint_seconds):
-            epoch = training.step // training.batches
-            measured = None
-            if test is not None and (epoch % evaluate_every == 0 or epoch == config.epochs):
-                network = training.result()
-                measured = accuracy = accuracy_on(network, test)
-            if callback is not None:
-                callback(run.report(run.seconds_left, loss, speed, measured))
-    if network is None:  # nothing to test on, or the checkpoint was the end
-        network = training.result()
-        accuracy = accuracy_on(network, test) if test is not None else None
+    network, accuracy = run.finish(test, checkpoint_seconds, evaluate_every, callback)
     network.cpu().to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     return TrainedCNN(
         network=network,
@@ -227,6 +215,30 @@ class _Run:
             if result is not None:
                 yield result
                 begun, first = time.perf_counter(), training.step
+
+    def finish(
+        self,
+        test: Images | None,
+        checkpoint_seconds: float,
+        evaluate_every: int,
+        callback: Callable[[CNNEpoch], None] | None,
+    ) -> tuple[CNN13, float | None]:
+        """Train to the end, and return the network with its accuracy on the test images, if there are any."""
+        training = self.training
+        network = accuracy = None
+        with _measured_algorithms(training.device):
+            for loss, speed in self.epochs(checkpoint_seconds):
+                epoch = training.step // training.batches
+                measured = None
+                if test is not None and (epoch % evaluate_every == 0 or epoch == training.config.epochs):
+                    network = training.result()
+                    measured = accuracy = accuracy_on(network, test)
+                if callback is not None:
+                    callback(self.report(self.seconds_left, loss, speed, measured))
+        if network is None:  # nothing to test on, or the checkpoint was the end
+            network = training.result()
+            accuracy = accuracy_on(network, test) if test is not None else None
+        return network, accuracy
 
     def report(
         self,

@@ -38,7 +38,7 @@ class RemoteFile:
     Attributes
     ----------
     name : str
-        Of the file, at its home and here.
+        The name of the file, at its home and here.
     urls : tuple of str
         Its homes, in the order in which they are tried.
     sha256 : str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -39,17 +40,31 @@ class Observer(Protocol):
         """Return what hears of the bytes of a download."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions:
+    """What of a spec is run, and how.
+
+    Parameters
+    ----------
+    datasets, methods : sequence of str, optional
+        Some of the spec's; all by default.
+    device : str
+        "cpu" or a CUDA device.
+    jobs : int, optional
+        Processes, see `run_experiment`.
+    offline : bool
+        Whether missing files are an error instead of being downloaded.
+    """
+
+    datasets: Sequence[str] | None = None
+    methods: Sequence[str] | None = None
+    device: str = "cpu"
+    jobs: int | None = None
+    offline: bool = False
+
+
 def reproduce(
-    spec: Spec,
-    folder: Path,
-    data: Path,
-    observer: Observer,
-    *,
-    datasets: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    device: str = "cpu",
-    jobs: int | None = None,
-    offline: bool = False,
+    spec: Spec, folder: Path, data: Path, observer: Observer, options: ReproduceOptions | None = None
 ) -> list[Path]:
     """Run what is missing of a spec and write its report.
 
@@ -63,30 +78,25 @@ def reproduce(
         The data folder, see `downloads.data_folder`.
     observer : Observer
         Sees the progress.
-    datasets, methods : sequence of str, optional
-        Some of the spec's; all by default.
-    device : str
-        "cpu" or a CUDA device.
-    jobs : int, optional
-        Processes, see `run_experiment`.
-    offline : bool
-        Whether missing files are an error instead of being downloaded.
+    options : ReproduceOptions, optional
+        All of the spec on the CPU by default.
 
     Returns
     -------
     list of Path
         What was written.
     """
-    if jobs is not None:
-        check_count("jobs", jobs, "reproduce")
-    where = check_device(device, "reproduce")
+    options = ReproduceOptions() if options is None else options
+    if options.jobs is not None:
+        check_count("jobs", options.jobs, "reproduce")
+    where = check_device(options.device, "reproduce")
     device = "cpu" if where.type == "cpu" else str(where)
-    chosen = _choose(spec, datasets, methods)
+    chosen = _choose(spec, options.datasets, options.methods)
     tasks = {}
     for dataset in chosen:
         # A figure shows the images, whatever the features are.
         if dataset.has_images and (dataset.features == "pixels" or spec.figure):
-            fetch(dataset.name, data, progress=observer.received(), offline=offline)
+            fetch(dataset.name, data, progress=observer.received(), offline=options.offline)
         with observer.stage(f"Read {dataset.title} and find its neighbours"):
             tasks[dataset.name] = load_task(dataset, spec.k, data, device)
     if spec.search is not None:
@@ -97,7 +107,15 @@ def reproduce(
         with locked_folder(folder):
             return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
     with observer.count(spec.title) as progress:
-        run_experiment(spec, folder, tasks, methods=methods, device=device, jobs=jobs, progress=progress)
+        run_experiment(
+            spec,
+            folder,
+            tasks,
+            methods=options.methods,
+            device=device,
+            jobs=options.jobs,
+            progress=progress,
+        )
     with observer.stage("Write the report"):
         return write_report(folder)
 

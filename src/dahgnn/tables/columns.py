@@ -24,9 +24,9 @@ from dahgnn.checks import bad_type, bad_value, check_choice, check_number
 from dahgnn.tables.sources import (
     MISSING_WORDS,
     Cells,
-    Foreign,
     Source,
     Texts,
+    UnsupportedCells,
     at,
     counted,
     joined,
@@ -131,7 +131,7 @@ def _plan_column(name: str, cells: Cells) -> Column:
 
 def _classify(name: str, cells: Cells) -> tuple[str, np.ndarray]:
     """Return "number" or "flag" and float64 values in range (NaN is missing), or "category" and texts."""
-    if isinstance(cells, Foreign):
+    if isinstance(cells, UnsupportedCells):
         raise ValueError(f"The column '{name}' must hold numbers, flags or text. Got {cells.type}. {_REMEDY}")
     if cells.dtype != object:
         with np.errstate(over="ignore"):  # a wider float becomes infinite, which is refused
@@ -278,7 +278,7 @@ def _encode_category(column: Column, cells: Cells, into: np.ndarray) -> list[str
 
 def as_texts(cells: Cells, name: str) -> Texts:
     """Return cells as texts; whole numbers have no ".0"."""
-    if isinstance(cells, Foreign):
+    if isinstance(cells, UnsupportedCells):
         raise ValueError(f"The column '{name}' must hold text or numbers. Got {cells.type}.")
     if cells.dtype.kind != "f":
         return [None if cell is None else str(cell) for cell in cells]

@@ -30,14 +30,14 @@ MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
 @dataclass(frozen=True)
-class Foreign:
+class UnsupportedCells:
     """Cells that are neither numbers nor text."""
 
     type: str
 
 
 # Numbers (NaN is missing), flags, or an object array of texts (None is missing).
-Cells = np.ndarray | Foreign
+Cells = np.ndarray | UnsupportedCells
 Texts = list[str | None]
 
 
@@ -304,7 +304,7 @@ def _from_arrow(column: Any, as_text: bool) -> Cells:
         return np.asarray(column.to_numpy())
     if is_.is_boolean(kind) or is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind):
         return text_array(None if cell is None else str(cell) for cell in column.to_pylist())
-    return Foreign("dates or times" if is_.is_temporal(kind) else f"values of type {kind}")
+    return UnsupportedCells("dates or times" if is_.is_temporal(kind) else f"values of type {kind}")
 
 
 def _load_arrays(path: Path) -> dict[str, np.ndarray]:

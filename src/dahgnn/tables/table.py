@@ -117,14 +117,26 @@ def read_table(
     path = Path(path)
     texts = [column.name for column in columns or () if column.kind == "category"]
     source = read_source(path, Wanted(label=label, id=id, texts=texts, fitted=columns is not None))
+    if columns is None:
+        columns, notes = plan_columns(path, source, drop)
+    else:
+        notes = match_columns(path, source, columns)
+    return _make_table(path, source, columns, notes, label, id)
+
+
+def _make_table(
+    path: Path,
+    source: Source,
+    columns: Sequence[Column],
+    column_notes: list[str],
+    label: str | None,
+    id_: str | None,
+) -> Table:
+    """Understand the cells of a file: columns become features, and labels and ids text."""
     labels: tuple[str | None, ...] | None = None
     label_notes: list[str] = []
     if source.labels is not None:
         labels, label_notes = _read_labels(source.labels, str(label), source.is_array)
-    if columns is None:
-        columns, column_notes = plan_columns(path, source, drop)
-    else:
-        column_notes = match_columns(path, source, columns)
     features, names, encoding_notes = encode_columns(source, columns)
     n_used = sum(column.kind != "unused" for column in columns)
     size = f"{path.name} has {len(features)} rows, and {n_used} columns become {len(names)} features."
@@ -133,7 +145,7 @@ def read_table(
         names=names,
         columns=tuple(columns),
         labels=labels,
-        ids=_read_ids(source, id, len(features)),
+        ids=_read_ids(source, id_, len(features)),
         source=source,
         notes=(size, *label_notes, *source.notes, *column_notes, *encoding_notes),
     )
