@@ -1,9 +1,16 @@
 """Specs: those of the paper, one's own, and what is wrong with a bad one."""
 
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
 import pytest
 from small_experiment import TABLE, small_spec
 
 from dahgnn.config import PRESETS
+from dahgnn.experiments.datasets import load_task
+from dahgnn.experiments.runner import run_experiment
 from dahgnn.experiments.spec import builtin_specs, load_spec, parse_spec
 
 
@@ -192,3 +199,16 @@ def test_a_file_is_looked_for_beside_the_spec(tmp_path):
     entry = spec.as_json()["datasets"][0]
     assert (entry["file"], entry["labels"], entry["validation"]) == ("fruit.csv", (2,), 0)
     assert "folder" not in entry
+
+
+def test_the_spec_of_the_docs_runs(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "how-to.md").read_text(encoding="utf-8")
+    (tmp_path / "fruit.toml").write_text(re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1])
+    spec = load_spec(tmp_path / "fruit.toml")
+    assert [method.kind for method in spec.methods] == ["DAHGNNClassifier", "RandomForest", "SVC"]
+    generator = np.random.default_rng(0)
+    rows = [f"{x},{x + generator.normal()},{'fig' if x > 0 else 'pear'}" for x in generator.normal(size=90)]
+    (tmp_path / "fruit.csv").write_text("\n".join(["size,weight,species", *rows]))
+    task = load_task(spec.datasets[0], spec.k, tmp_path)
+    quick = replace(spec, runs=1)
+    assert run_experiment(quick, tmp_path / "out", {"fruit": task}, jobs=1) == 6

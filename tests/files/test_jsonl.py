@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from dahgnn.files.jsonl import append_lines, locked_folder, repair_last_line
+from dahgnn.files.jsonl import append_lines, lock_folder, repair_last_line
 
 
 def test_lines_are_appended_in_order(tmp_path):
@@ -49,10 +49,10 @@ def test_the_end_is_mended(tmp_path, caplog, content, mended):
 def test_one_is_alone_until_the_block_ends(tmp_path):
     folder = tmp_path / "new" / "folder"
     with (
-        locked_folder(folder),
+        lock_folder(folder),
         pytest.raises(ValueError, match=f"Another process runs an experiment in {folder}"),
-        locked_folder(folder),
+        lock_folder(folder),
     ):
         pass
-    with locked_folder(folder):
+    with lock_folder(folder):
         pass

@@ -26,7 +26,7 @@ from dahgnn.experiments.jobs import Experiment, Job, plan
 from dahgnn.experiments.lines import read_lines
 from dahgnn.experiments.spec import Spec
 from dahgnn.files.atomic import replacing
-from dahgnn.files.jsonl import Line, append_lines, locked_folder, repair_last_line
+from dahgnn.files.jsonl import Line, append_lines, lock_folder, repair_last_line
 
 Progress = Callable[[int, int, str], None]
 
@@ -70,7 +70,7 @@ def run_experiment(
     file = folder / "runs.jsonl"
     experiment = Experiment(spec, tasks)
     experiment.check()
-    with locked_folder(folder):
+    with lock_folder(folder):
         lines = read_done(file, spec.name)
         every = plan(spec, datasets=list(tasks), methods=methods)
         # All lines are checked, also those of methods that this start leaves alone.

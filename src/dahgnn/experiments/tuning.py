@@ -21,7 +21,7 @@ from dahgnn.experiments.jobs import Experiment
 from dahgnn.experiments.methods import vary
 from dahgnn.experiments.runner import Progress
 from dahgnn.experiments.spec import Search, Spec
-from dahgnn.files.jsonl import Line, append_lines, locked_folder, read_objects, repair_last_line
+from dahgnn.files.jsonl import Line, append_lines, lock_folder, read_objects, repair_last_line
 
 if TYPE_CHECKING:
     import optuna
@@ -61,7 +61,7 @@ def run_search(
         raise ValueError(f"The spec '{spec.name}' has no search. Add a table 'search'.")
     file, experiment = folder / "trials.jsonl", Experiment(spec, tasks)
     identity = _identity(experiment, search)
-    with locked_folder(folder):
+    with lock_folder(folder):
         lines = _read(file, identity)
         study = _study(search, lines)
         if progress is not None:

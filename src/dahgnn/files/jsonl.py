@@ -73,7 +73,7 @@ def repair_last_line(file: Path) -> None:
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Keep a second process out of a folder; a lock of a process that was killed is free."""
     from filelock import FileLock, Timeout
 

@@ -18,7 +18,7 @@ from dahgnn.experiments.runner import Progress, run_experiment
 from dahgnn.experiments.spec import Spec
 from dahgnn.experiments.tuning import run_search
 from dahgnn.files.atomic import replacing
-from dahgnn.files.jsonl import locked_folder
+from dahgnn.files.jsonl import lock_folder
 from dahgnn.images.datasets import CLASSES, load_images
 from dahgnn.images.downloads import Progress as Received
 from dahgnn.images.downloads import fetch
@@ -104,7 +104,7 @@ def reproduce(
             run_search(spec, folder, tasks, device=device, progress=progress)
         return [folder / "trials.jsonl"]
     if spec.figure:
-        with locked_folder(folder):
+        with lock_folder(folder):
             return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
     with observer.count(spec.title) as progress:
         run_experiment(

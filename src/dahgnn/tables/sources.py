@@ -31,7 +31,7 @@ MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 @dataclass(frozen=True)
 class UnsupportedCells:
-    """Cells that are neither numbers nor text."""
+    """Cells that are neither numbers nor text, such as dates; ``type`` names them in messages."""
 
     type: str
 
