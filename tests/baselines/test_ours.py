@@ -1,13 +1,15 @@
 """The classifier of this package, as a method of an experiment."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from dahgnn import DAHGNNClassifier
+from dahgnn import PRESETS, DAHGNNClassifier, Split
 from dahgnn.baselines.ours import run_classifier
 from dahgnn.baselines.registry import Problem
 
-SHORT = {"networks": 2, "max_epochs": 15}
+SHORT = {"networks": 2, "training": {"max_epochs": 8}}
 
 
 @pytest.fixture
@@ -15,9 +17,14 @@ def problem(blobs, blob_split):
     return Problem(features=blobs[0].numpy(), labels=blobs[1].numpy(), split=blob_split, seed=4)
 
 
+def fit(problem, known):
+    training = replace(PRESETS["default"].training, max_epochs=8)
+    classifier = DAHGNNClassifier(networks=2, training=training, random_state=4, device="cpu")
+    return classifier.fit(problem.features, known)
+
+
 def test_it_is_the_classifier_of_users(problem):
-    known = problem.known_labels()
-    classifier = DAHGNNClassifier(**SHORT, random_state=4, device="cpu").fit(problem.features, known)
+    classifier = fit(problem, problem.known_labels())
     answer = run_classifier(problem, SHORT)
     assert answer.predictions.tolist() == classifier.transduction_.tolist()
     held_out = classifier.held_out_indices_
@@ -26,12 +33,19 @@ def test_it_is_the_classifier_of_users(problem):
 
 
 def test_without_held_out_rows_it_states_nothing(problem):
-    assert run_classifier(problem, SHORT | {"validation": None}).stated_accuracy is None
+    """A class with one label keeps it."""
+    train = [int(np.flatnonzero(problem.labels == label)[0]) for label in range(3)]
+    alone = replace(problem, split=Split(train=train, validation=[], test=[]))
+    assert run_classifier(alone, SHORT).stated_accuracy is None
+
+
+def test_the_settings_of_its_networks_are_tables(problem):
+    with pytest.raises(ValueError, match="ModelConfig has no setting 'hiden'. Did you mean 'hidden'"):
+        run_classifier(problem, SHORT | {"model": {"hiden": 3}})
 
 
 def test_labels_of_validation_nodes_are_used_where_that_is_asked_for(problem):
-    known = problem.known_labels(validation=True)
-    classifier = DAHGNNClassifier(**SHORT, random_state=4, device="cpu").fit(problem.features, known)
+    classifier = fit(problem, problem.known_labels(validation=True))
     answer = run_classifier(problem, SHORT | {"validation_labels": "train"})
     assert answer.predictions.tolist() == classifier.transduction_.tolist()
     with pytest.raises(ValueError, match="Did you mean 'train'"):

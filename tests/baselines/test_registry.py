@@ -128,7 +128,7 @@ def test_no_method_reads_test_labels(blobs, blob_split, name):
     features, labels = blobs
     wrong = labels.clone()
     wrong[blob_split.test] = (labels[blob_split.test] + 1) % 3
-    parameters = {"networks": 1, "max_epochs": 5} if name == "DAHGNNClassifier" else {}
+    parameters = {"networks": 1, "training": {"max_epochs": 8}} if name == "DAHGNNClassifier" else {}
     first, second = (
         find_kind(name)
         .solve(Problem(features=features.numpy(), labels=given.numpy(), split=blob_split), parameters)

@@ -1,11 +1,13 @@
 """Fits of networks and of other methods, one by one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from small_experiment import TABLE, small_spec, small_task
 
-from dahgnn import HGNN, DAHGNNClassifier, Hypergraph, TrainingConfig, fit, split_per_class
+from dahgnn import HGNN, PRESETS, DAHGNNClassifier, Hypergraph, TrainingConfig, fit, split_per_class
 from dahgnn.baselines import registry
 from dahgnn.baselines.classical import laplace_learning
 from dahgnn.experiments.fitting import figure_results, fit_jobs, train
@@ -123,7 +125,7 @@ def test_the_classifier_itself_can_be_run_and_never_sees_test_labels(task, monke
         return whole(self, features, labels)
 
     monkeypatch.setattr(DAHGNNClassifier, "fit", watched)
-    parameters = {"networks": 1, "max_epochs": 20, "validation_labels": use}
+    parameters = {"networks": 1, "training": {"max_epochs": 8}, "validation_labels": use}
     spec = one_method({"kind": "DAHGNNClassifier", "parameters": parameters})
     experiment = Experiment(spec, {"mnist": task})
     job = Job("mnist", "it", 3, 1)
@@ -131,7 +133,8 @@ def test_the_classifier_itself_can_be_run_and_never_sees_test_labels(task, monke
     split = experiment.split_of(job)
     assert (seen[0][split.test] == -1).all()
     assert (seen[0] >= 0).sum() == n_labelled
-    direct = DAHGNNClassifier(networks=1, max_epochs=20, random_state=1).fit(task.features, seen[0])
+    training = replace(PRESETS["default"].training, max_epochs=8)
+    direct = DAHGNNClassifier(networks=1, training=training, random_state=1).fit(task.features, seen[0])
     expected = np.mean(direct.transduction_[split.test] == task.labels[split.test])
     assert line["metrics"]["test_accuracy"] == expected
     assert 0 <= line["metrics"]["stated_accuracy"] <= 1

@@ -1,6 +1,6 @@
 """Methods of a spec: where their settings come from."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from small_experiment import TABLE, small_spec
@@ -34,11 +34,24 @@ def test_settings_come_from_preset_method_and_dataset_in_this_order():
 
 
 def test_a_preset_says_how_many_networks_and_what_scale():
+    preset = PRESETS["default"]
+    default = method(kind="DAHGNN", preset="default").settings["mnist"]
+    assert (default.networks, default.scale) == (preset.networks, preset.scale)
+    assert default.model == asdict(preset.model)
+    one = method(kind="DAHGNN", preset="default", networks=1).settings["mnist"]
+    assert one == replace(default, networks=1)
+    paper = method(kind="DAHGNN", preset="paper").settings["mnist"]
+    assert (paper.networks, paper.scale) == (1, "none")
+
+
+def test_the_regularised_network_of_the_tables_is_the_same_everywhere():
     methods = {method.name: method.settings["mnist"] for method in load_spec("table2").methods}
-    preset = PRESETS["regularised"]
-    assert (methods["regularised"].networks, methods["regularised"].scale) == (preset.networks, preset.scale)
     assert methods["regularised-one"] == replace(methods["regularised"], networks=1)
-    assert (methods["da-hgnn"].networks, methods["da-hgnn"].scale) == (1, "none")
+    again = {method.name: method.settings["mnist"] for method in load_spec("table3").methods}
+    for name in ("regularised", "regularised-without-density"):
+        assert again[name] == methods[name]
+    assert methods["regularised"].networks == 5
+    assert not methods["regularised-without-density"].model["density"]
 
 
 def method(**entry):

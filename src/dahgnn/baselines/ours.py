@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from dahgnn.baselines.registry import Answer, DirectKind, Problem, register, register_network
 from dahgnn.checks import check_choice
+from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.nn.hgnn import HGNN
 from dahgnn.nn.model import DAHGNN
 
@@ -28,14 +30,18 @@ def run_classifier(problem: Problem, parameters: Mapping[str, Any]) -> Answer:
     problem : Problem
         The classifier sees the labels of its training nodes, and never those of its test nodes.
     parameters : mapping
-        Those of the classifier. Besides them ``validation_labels`` says what becomes of the labels of the
-        validation nodes: "none", the default, leaves them out; "train" adds them to the training nodes.
+        Those of the classifier; ``model`` and ``training`` are tables of what differs from its defaults.
+        Besides them ``validation_labels`` says what becomes of the labels of the validation nodes: "none",
+        the default, leaves them out; "train" adds them to the training nodes.
     """
     from dahgnn.classifier.estimator import DAHGNNClassifier
 
     given: dict[str, Any] = {"device": problem.device, "random_state": problem.seed} | dict(parameters)
     use = given.pop("validation_labels", "none")
     check_choice("validation_labels", use, VALIDATION_LABELS, "DAHGNNClassifier in a spec")
+    for name, kind in (("model", ModelConfig), ("training", TrainingConfig)):
+        if name in given:
+            given[name] = kind.from_mapping(asdict(getattr(PRESETS["default"], name)) | dict(given[name]))
     known = problem.known_labels(validation=use == "train")
     classifier = DAHGNNClassifier(**given).fit(problem.features, known)
     predictions = torch.from_numpy(np.asarray(classifier.transduction_)).long()

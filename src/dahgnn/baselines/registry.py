@@ -117,7 +117,7 @@ class NetworkKind:
         model: nn.Module
         if self.takes_config:
             config = ModelConfig.from_mapping(settings)
-            model = self.network.from_config(in_features, n_classes, config, generator)
+            model = self.network(in_features, n_classes, config, generator=generator)
         else:
             model = self.network(in_features, n_classes, **settings, generator=generator)
         return model

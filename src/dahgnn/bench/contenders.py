@@ -24,7 +24,7 @@ from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
 from dahgnn.nn.model import DAHGNN
 from dahgnn.training.fit import FitResult, fit, fit_many
-from dahgnn.training.plain_loop import Epoch
+from dahgnn.training.run import Epoch
 from dahgnn.training.splits import Split, sample_per_class, split_per_class
 
 K = 10
@@ -82,7 +82,7 @@ def mnist_data(folder: Path, nodes: int, device: torch.device) -> dict[str, Tens
 def _make_ours(seed: int, *, density: bool = True) -> DAHGNN:
     """Return the paper's network, with weights drawn by the seed."""
     generator = torch.Generator().manual_seed(seed)
-    return DAHGNN.from_config(IN_FEATURES, N_CLASSES, ModelConfig(density=density), generator)
+    return DAHGNN(IN_FEATURES, N_CLASSES, ModelConfig(density=density), generator=generator)
 
 
 def _time_ours(workload: Workload, repeats: int, *, density: bool = True) -> float:
