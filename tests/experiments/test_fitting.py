@@ -138,4 +138,5 @@ def test_the_classifier_itself_can_be_run_and_never_sees_test_labels(task, monke
     expected = np.mean(direct.transduction_[split.test] == task.labels[split.test])
     assert line["metrics"]["test_accuracy"] == expected
     assert 0 <= line["metrics"]["stated_accuracy"] <= 1
-    assert line["settings"]["parameters"] == parameters
+    assert line["settings"]["parameters"]["validation_labels"] == use
+    assert line["settings"]["parameters"]["training"]["max_epochs"] == 8

@@ -1,5 +1,6 @@
 """Methods of a spec: where their settings come from."""
 
+import json
 from dataclasses import asdict, replace
 
 import pytest
@@ -68,11 +69,25 @@ def test_parameters_are_those_of_the_method_and_then_of_the_dataset():
     on = {"mnist": {"parameters": {"n_estimators": 7}}}
     forest = method(kind="RandomForest", scale="auto", parameters={"max_depth": 3, "n_estimators": 5}, on=on)
     settings = forest.settings["mnist"]
-    assert settings.parameters == {"max_depth": 3, "n_estimators": 7}
+    assert settings.parameters.items() >= {"max_depth": 3, "n_estimators": 7, "criterion": "gini"}.items()
+    assert "random_state" not in settings.parameters
     assert settings.scale == "auto"
     assert not settings.is_network
-    assert settings.as_json()["parameters"] == {"max_depth": 3, "n_estimators": 7}
-    assert "parameters" not in method(kind="RandomForest").settings["mnist"].as_json()
+    assert settings.as_json() == {
+        "kind": "RandomForest",
+        "scale": "auto",
+        "parameters": settings.parameters,
+    }
+    assert "parameters" not in method(kind="LaplaceLearning").settings["mnist"].as_json()
+
+
+def test_a_line_says_all_settings_of_the_classifier():
+    entry = {"kind": "DAHGNNClassifier", "parameters": {"networks": 2, "model": {"hidden": 9}}}
+    parameters = method(**entry).settings["mnist"].parameters
+    assert parameters["model"] == asdict(replace(PRESETS["default"].model, hidden=9))
+    assert parameters["training"] == asdict(PRESETS["default"].training)
+    assert (parameters["networks"], parameters["validation_labels"]) == (2, "none")
+    assert json.loads(json.dumps(parameters)) == parameters
 
 
 @pytest.mark.parametrize(
@@ -85,6 +100,8 @@ def test_parameters_are_those_of_the_method_and_then_of_the_dataset():
         ),
         ({"kind": "LaplaceLearning", "parameters": {"alpha": 5}}, "no parameter 'alpha'. It has: none"),
         ({"kind": "DAHGNNClassifier", "parameters": {"network": 1}}, "Did you mean 'networks'"),
+        ({"kind": "DAHGNNClassifier", "parameters": {"model": {"hiden": 1}}}, "Did you mean 'hidden'"),
+        ({"kind": "DAHGNNClassifier", "parameters": {"validation_labels": "tran"}}, "Did you mean 'train'"),
         ({"kind": "DAHGNNClassifier", "scale": "auto"}, "has none of model, networks, preset, scale"),
         ({"kind": "HGNN", "parameters": {"hidden": 3}}, "a network, which has no 'parameters'"),
         ({"kind": "SVC", "parameters": 3}, "'parameters' parameter of The method 'it' must be a table"),

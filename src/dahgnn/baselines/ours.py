@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from dahgnn.baselines.registry import Answer, DirectKind, Problem, register, register_network
+from dahgnn.baselines.registry import (
+    Answer,
+    DirectKind,
+    Problem,
+    plain_parameters,
+    register,
+    register_network,
+)
 from dahgnn.checks import check_choice
 from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.nn.hgnn import HGNN
@@ -36,16 +43,28 @@ def run_classifier(problem: Problem, parameters: Mapping[str, Any]) -> Answer:
     """
     from dahgnn.classifier.estimator import DAHGNNClassifier
 
-    given: dict[str, Any] = {"device": problem.device, "random_state": problem.seed} | dict(parameters)
-    use = given.pop("validation_labels", "none")
-    check_choice("validation_labels", use, VALIDATION_LABELS, "DAHGNNClassifier in a spec")
-    for name, kind in (("model", ModelConfig), ("training", TrainingConfig)):
-        if name in given:
-            given[name] = kind.from_mapping(asdict(getattr(PRESETS["default"], name)) | dict(given[name]))
-    known = problem.known_labels(validation=use == "train")
-    classifier = DAHGNNClassifier(**given).fit(problem.features, known)
+    given = complete_parameters(parameters)
+    known = problem.known_labels(validation=given.pop("validation_labels") == "train")
+    given |= {"model": ModelConfig(**given["model"]), "training": TrainingConfig(**given["training"])}
+    of_the_run: dict[str, Any] = {"device": problem.device, "random_state": problem.seed}
+    classifier = DAHGNNClassifier(**(of_the_run | given)).fit(problem.features, known)
     predictions = torch.from_numpy(np.asarray(classifier.transduction_)).long()
     return Answer(predictions=predictions, stated_accuracy=_stated_accuracy(classifier, known))
+
+
+def complete_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all parameters of the classifier, with its defaults where a spec says nothing."""
+    from dahgnn.classifier.estimator import DAHGNNClassifier
+
+    preset = PRESETS["default"]
+    whole = plain_parameters(DAHGNNClassifier()) | {"validation_labels": "none"} | dict(parameters)
+    check_choice(
+        "validation_labels", whole["validation_labels"], VALIDATION_LABELS, "DAHGNNClassifier in a spec"
+    )
+    for name, kind in (("model", ModelConfig), ("training", TrainingConfig)):
+        table = asdict(getattr(preset, name)) | dict(parameters.get(name) or {})
+        whole[name] = asdict(kind.from_mapping(table))
+    return whole
 
 
 def _stated_accuracy(classifier: Any, known: np.ndarray[Any, Any]) -> float | None:
@@ -71,6 +90,7 @@ register(
     DirectKind(
         solve=run_classifier,
         list_parameters=_classifier_parameters,
+        complete=complete_parameters,
         scales_itself=True,
         uses_device=True,
     ),

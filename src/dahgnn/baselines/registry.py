@@ -139,6 +139,8 @@ class DirectKind:
         Takes a `Problem` and the parameters of the spec, and returns an `Answer`.
     list_parameters : callable
         Returns the names of the parameters that a spec may give.
+    complete : callable
+        Takes the parameters of a spec and returns all, also those that nobody named, for the run line.
     scales_itself : bool
         Whether the features come as they are, because the method scales them.
     uses_device : bool
@@ -147,11 +149,15 @@ class DirectKind:
 
     solve: Callable[[Problem, Mapping[str, Any]], Answer]
     list_parameters: Callable[[], set[str]]
+    complete: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     scales_itself: bool = False
     uses_device: bool = False
 
 
 Kind = NetworkKind | DirectKind
+
+# Parameters of estimators that change nothing but the run, and therefore are no part of its settings.
+_OF_THE_RUN = ("random_state", "n_jobs", "verbose", "device", "warm_start")
 
 # Filled by the modules of this folder. Ask `all_kinds` or `find_kind`, which import these modules first.
 _KINDS: dict[str, Kind] = {}
@@ -227,12 +233,28 @@ def register_estimator(
             estimator.set_params(random_state=problem.seed)
         known = problem.known_labels()
         rows = np.arange(len(known)) if takes_unlabelled else np.flatnonzero(known >= 0)
-        if hasattr(estimator, "n_neighbors") and "n_neighbors" not in parameters:
+        if hasattr(estimator, "n_neighbors"):
             estimator.set_params(n_neighbors=min(estimator.n_neighbors, len(rows)))
         estimator.fit(problem.features[rows], known[rows])
         return Answer(predictions=torch.from_numpy(estimator.predict(problem.features)).long())
 
-    register(name, DirectKind(solve=solve, list_parameters=lambda: set(make({}).get_params(deep=False))))
+    register(
+        name,
+        DirectKind(
+            solve=solve,
+            list_parameters=lambda: set(make({}).get_params(deep=False)),
+            complete=lambda parameters: plain_parameters(make(parameters)),
+        ),
+    )
+
+
+def plain_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator that a run line can hold and that belong to its settings."""
+    return {
+        name: value
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in _OF_THE_RUN and (value is None or isinstance(value, bool | int | float | str))
+    }
 
 
 @cache

@@ -48,11 +48,12 @@ class Settings:
         return isinstance(find_kind(self.kind), NetworkKind)
 
     def as_json(self) -> dict[str, Any]:
-        """Return what run lines say; parameters are left out where there are none, as in earlier lines."""
-        whole = asdict(self)
-        if not self.parameters:
-            del whole["parameters"]
-        return whole
+        """Return what run lines say: the parameters, or what a network has.
+
+        Methods with neither say what a network has, as in lines of earlier versions.
+        """
+        other = {"model", "training", "networks"} if self.parameters else {"parameters"}
+        return {name: value for name, value in asdict(self).items() if name not in other}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ def _resolve_direct(kind: DirectKind, entry: Table, other: Table, owner: str) ->
     check_choice("scale", scale, SCALES, owner)
     parameters = {**_table_of(entry, "parameters", owner), **_table_of(other, "parameters", owner)}
     check_parameters(kind, parameters, owner)
-    return Settings(kind=entry["kind"], scale=scale, parameters=parameters)
+    return Settings(kind=entry["kind"], scale=scale, parameters=kind.complete(parameters))
 
 
 def _table_of(entry: Table, name: str, owner: str) -> Table:
