@@ -34,7 +34,7 @@ def empty(monkeypatch):
 def test_every_method_is_there_once():
     kinds = all_kinds()
     networks = {name for name, kind in kinds.items() if isinstance(kind, NetworkKind)}
-    assert networks == {"DAHGNN", "HGNN", "GCN", "GAT"}
+    assert networks >= {"DAHGNN", "HGNN", "GCN", "GAT"}
     assert kinds.keys() - networks >= {
         "DAHGNNClassifier",
         "KNeighbors",

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from dahgnn.files.jsonl import append_lines, lock_folder, repair_last_line
+from dahgnn.files.jsonl import append_lines, lock_folder, read_objects, repair_last_line
 
 
 def test_lines_are_appended_in_order(tmp_path):
@@ -56,3 +56,14 @@ def test_one_is_alone_until_the_block_ends(tmp_path):
         pass
     with lock_folder(folder):
         pass
+
+
+def test_lines_are_read_with_their_numbers_and_a_cut_one_is_left_out(tmp_path, caplog):
+    file = tmp_path / "lines.jsonl"
+    file.write_text('{"a": 1}\n[2]\n{"a": ')
+    with caplog.at_level(logging.WARNING):
+        assert list(read_objects(file)) == [(1, {"a": 1}), (2, [2])]
+    assert "line 3 is cut short and left out" in caplog.text
+    file.write_text('{"a": 1}\n{"a": \n{}\n')
+    with pytest.raises(ValueError, match="Line 2 of .* must be a JSON object"):
+        list(read_objects(file))
