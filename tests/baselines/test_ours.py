@@ -27,16 +27,15 @@ def test_it_is_the_classifier_of_users(problem):
     classifier = fit(problem, problem.known_labels())
     answer = run_classifier(problem, SHORT)
     assert answer.predictions.tolist() == classifier.transduction_.tolist()
-    held_out = classifier.held_out_indices_
-    predicted = classifier.held_out_distributions_.argmax(1)
-    assert answer.stated_accuracy == np.mean(predicted == problem.labels[held_out])
+    estimate = classifier.estimate_
+    assert answer.stated == (estimate.accuracy, estimate.low, estimate.high)
 
 
 def test_without_held_out_rows_it_states_nothing(problem):
     """A class with one label keeps it."""
     train = [int(np.flatnonzero(problem.labels == label)[0]) for label in range(3)]
     alone = replace(problem, split=Split(train=train, validation=[], test=[]))
-    assert run_classifier(alone, SHORT).stated_accuracy is None
+    assert run_classifier(alone, SHORT).stated is None
 
 
 def test_the_settings_of_its_networks_are_tables(problem):

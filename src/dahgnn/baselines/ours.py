@@ -49,7 +49,9 @@ def run_classifier(problem: Problem, parameters: Mapping[str, Any]) -> Answer:
     of_the_run: dict[str, Any] = {"device": problem.device, "random_state": problem.seed}
     classifier = DAHGNNClassifier(**(of_the_run | given)).fit(problem.features, known)
     predictions = torch.from_numpy(np.asarray(classifier.transduction_)).long()
-    return Answer(predictions=predictions, stated_accuracy=_stated_accuracy(classifier, known))
+    estimate = classifier.estimate_
+    stated = None if estimate is None else (estimate.accuracy, estimate.low, estimate.high)
+    return Answer(predictions=predictions, stated=stated)
 
 
 def complete_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,18 +67,6 @@ def complete_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
         table = asdict(getattr(preset, name)) | dict(parameters.get(name) or {})
         whole[name] = asdict(kind.from_mapping(table))
     return whole
-
-
-def _stated_accuracy(classifier: Any, known: np.ndarray[Any, Any]) -> float | None:
-    """Return the accuracy that the classifier states, or that on the rows that it held out."""
-    stated = getattr(classifier, "stated_accuracy_", None)
-    if stated is not None:
-        return float(stated)
-    rows = classifier.held_out_indices_
-    if len(rows) == 0:
-        return None
-    predicted = classifier.classes_[classifier.held_out_distributions_.argmax(1)]
-    return float(np.mean(predicted == known[rows]))
 
 
 def _classifier_parameters() -> set[str]:

@@ -75,13 +75,14 @@ class Answer:
         The class of each node.
     chosen : mapping
         The settings that the validation nodes chose.
-    stated_accuracy : float or None
-        How accurate the method expects to be on new rows, if it says so.
+    stated : tuple of float, or None
+        How accurate the method expects to be on rows without a label, and the lower and upper end of the
+        interval of 95 % confidence, if it says so.
     """
 
     predictions: Tensor
     chosen: Mapping[str, Any] = field(default_factory=dict)
-    stated_accuracy: float | None = None
+    stated: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

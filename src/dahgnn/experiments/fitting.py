@@ -84,8 +84,9 @@ def _fit_directly(experiment: Experiment, job: Job, kind: DirectKind, device: st
     seconds = time.perf_counter() - start
     line = _line(experiment, job, answer.predictions, seconds, problem.device)
     line["chosen"] = dict(answer.chosen)
-    if answer.stated_accuracy is not None:
-        line["metrics"] |= {"stated_accuracy": answer.stated_accuracy}
+    if answer.stated is not None:
+        names = ("stated_accuracy", "stated_low", "stated_high")
+        line["metrics"] |= dict(zip(names, answer.stated, strict=True))
     return line
 
 
