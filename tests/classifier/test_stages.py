@@ -50,7 +50,7 @@ class Trainer:
                 weight.fill_(10 * stage + number)
         right = torch.full((8,), 0.5)
         right[self.splits[number].validation] = torch.as_tensor(self.plan[stage][number])
-        probabilities = torch.stack([torch.where(LABELS == c, right, 1 - right) for c in (0, 1)], 1)
+        probabilities = torch.stack([torch.where(c == LABELS, right, 1 - right) for c in (0, 1)], 1)
         epoch = Epoch(
             epoch=epochs, train_loss=0.1 * stage, validation_loss=math.nan, train_accuracy=1.0,
             validation_accuracy=math.nan, best_epoch=epochs, seconds=0.0,
