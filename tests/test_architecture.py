@@ -18,6 +18,7 @@ ROOMS = [
     "checks",
     "config",
     "threads",
+    "progress",
     "files",
     "kernels",
     "ops",
