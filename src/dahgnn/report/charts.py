@@ -80,7 +80,7 @@ def _measured_traces(cells: Sequence[Cell], method: Method, place: int) -> list[
         "type": "scatter",
         "legendgroup": f"ours-{place}",
         "name": chart_text(method.title),
-        "visible": not method.aside,
+        "visible": not method.hidden_at_first,
     }
     return [
         {

@@ -8,7 +8,6 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from dahgnn.checks import as_indices, as_labels, bad_type, bad_value
 from dahgnn.files.atomic import replacing
-from dahgnn.report.html import chart_text, chip, colour, document
+from dahgnn.report.html import chart_text, colour, render_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,9 +146,14 @@ def interactive_embedding(
         )
     _check_images(images, len(labels))
     columns = math.ceil(math.sqrt(len(images)))
-    text = document(
+    text = render_page(
+        "embedding.html",
+        {
+            "n_nodes": len(labels),
+            "names": names,
+            "headings": [f"{panel.title}: {panel.accuracy(labels)}" for panel in panels],
+        },
         title=title,
-        body=_body(title, panels, labels, names),
         data={
             "figures": [_figure(panel, labels, names) for panel in panels],
             "predictions": [panel.predictions.tolist() for panel in panels],
@@ -160,7 +164,7 @@ def interactive_embedding(
             "columns": columns,
             "size": [images.shape[3], images.shape[2]],
         },
-        code=_CODE,
+        assets=("embedding.js",),
         webgl=True,
     )
     with replacing(path) as temporary:
@@ -208,22 +212,6 @@ def _sprite(images: Tensor, columns: int) -> str:
     file = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels).save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
-
-
-def _body(title: str, panels: Sequence[Panel], labels: Tensor, names: Mapping[int, str]) -> str:
-    chips = "".join(chip(f"class-{label}", name, colour(label)) for label, name in names.items())
-    chips += chip("wrong", "wrong", "var(--text)") + chip("right", "right", "var(--faint)")
-    cards = "".join(
-        f'<div class="card"><h3>{escape(panel.title)}: {panel.accuracy(labels)}</h3>'
-        f'<div class="map"><div class="chart" id="panel-{place}"></div><i id="ring-{place}"></i></div></div>'
-        for place, panel in enumerate(panels)
-    )
-    return (
-        f"<header><h1>{escape(title)}</h1><p>{len(labels):,} nodes, coloured by true class; rings mark test "
-        "nodes with a wrong prediction. Point at a node to see it here and in the other panel.</p></header>"
-        f'<main><div class="chips dots">{chips}</div><div class="cards">{cards}</div></main>'
-        '<div id="tip" role="status"><canvas></canvas><span></span></div>'
-    )
 
 
 def _figure(panel: Panel, labels: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
@@ -285,62 +273,3 @@ def _coordinates(panel: Panel, nodes: Tensor) -> dict[str, list[float]]:
     return {
         axis: [round(v, 2) for v in panel.layout[nodes, place].tolist()] for place, axis in enumerate("xy")
     }
-
-
-_CODE = """
-const tip = find('tip'), canvas = tip.querySelector('canvas'), words = tip.querySelector('span');
-const pen = canvas.getContext('2d'), sheet = new Image(), [width, height] = data.size;
-canvas.width = width; canvas.height = height;
-sheet.src = data.sprite;
-const places = data.figures.map(figure => {
-  const found = new Map();
-  for (const trace of figure.data) if (trace.customdata)
-    trace.customdata.forEach((node, i) => found.set(node, [trace.x[i], trace.y[i]]));
-  return found;
-});
-const named = label => data.names[label] ?? label;
-// A ring of the page's own: one of plotly's would redraw all points at each move of the pointer.
-let pointed = null;
-function point(node) {
-  pointed = node;
-  data.figures.forEach((_, panel) => {
-    const ring = find('ring-' + panel), {xaxis, yaxis} = find('panel-' + panel)._fullLayout;
-    ring.style.display = node === null ? 'none' : 'block';
-    if (node === null) return;
-    const [x, y] = places[panel].get(node);
-    ring.style.left = xaxis._offset + xaxis.l2p(x) + 'px';
-    ring.style.top = yaxis._offset + yaxis.l2p(y) + 'px';
-  });
-}
-function show(node, panel, event) {
-  pen.clearRect(0, 0, width, height);
-  pen.drawImage(sheet, node % data.columns * width, Math.floor(node / data.columns) * height, width, height,
-    0, 0, width, height);
-  words.textContent = 'node ' + node + '\\ntrue: ' + named(data.labels[node]) +
-    '\\npredicted: ' + named(data.predictions[panel][node]);
-  tip.style.display = 'flex';
-  const box = tip.getBoundingClientRect(), gap = 16;
-  const fit = (at, size, room) => Math.max(4, at + gap + size > room ? at - gap - size : at + gap);
-  tip.style.left = fit(event.clientX, box.width, innerWidth) + 'px';
-  tip.style.top = fit(event.clientY, box.height, innerHeight) + 'px';
-}
-function leave() { tip.style.display = 'none'; point(null); }
-function meet(panel, {points, event}) {
-  const node = points[0].customdata;
-  if (node === undefined) return;
-  point(node);
-  show(node, panel, event.touches?.[0] ?? event);
-}
-data.figures.forEach((figure, panel) => {
-  const id = 'panel-' + panel;
-  if (innerWidth < 520) for (const {marker} of figure.data) marker.size *= 0.6;
-  draw(id, figure.data, figure.layout).then(() => {
-    // A tap is a click; not every touch screen sends the movement before it.
-    for (const kind of ['plotly_hover', 'plotly_click']) find(id).on(kind, found => meet(panel, found));
-    find(id).on('plotly_unhover', leave);
-    for (const kind of ['plotly_relayouting', 'plotly_relayout']) find(id).on(kind, () => point(pointed));
-  });
-});
-addEventListener('scroll', leave, {passive: true});
-addEventListener('resize', leave);
-"""

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dahgnn.checks import bad_value, suggest
+from dahgnn.checks import bad_value, did_you_mean
 from dahgnn.files.jsonl import Line
 from dahgnn.report.significance import PairedTest, compare_runs, holm
 
@@ -22,12 +22,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A row of the tables."""
+    """A row of the tables; the charts hide some methods until a reader asks for them."""
 
     name: str
     title: str
     ours: bool
-    aside: bool
+    hidden_at_first: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +240,7 @@ def _method(entry: Mapping[str, Any]) -> Method:
         name=entry["name"],
         title=entry.get("title", entry["name"]),
         ours=bool(entry.get("ours", False)),
-        aside=bool(entry.get("aside", False)),
+        hidden_at_first=bool(entry.get("aside", False)),
     )
 
 
@@ -385,7 +385,7 @@ def _pairs(spec: Mapping[str, Any], methods: Sequence[Method]) -> list[tuple[str
     for name in (name for pair in spec.get("comparisons", []) for name in pair):
         if name not in known:
             raise bad_value(
-                "comparisons", "spec.json", "pairs of its methods", repr(name), suggest(name, known)
+                "comparisons", "spec.json", "pairs of its methods", repr(name), did_you_mean(name, known)
             )
     return [(first, second) for first, second in spec.get("comparisons", [])]
 

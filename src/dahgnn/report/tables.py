@@ -30,6 +30,12 @@ class Table:
     strong: frozenset[tuple[int, int]] = frozenset()
     lesser: frozenset[int] = frozenset()
 
+    def cell_kind(self, column: int, text: str = "") -> str:
+        """Say how a page sets a cell or a heading: as "text", "good", "far", or in no special way."""
+        if self.head[column] in ("Remark", "Printed row of"):
+            return "text"
+        return {"≈": "good", "≠": "far"}.get(text[-1:], "")
+
 
 def accuracy_tables(summary: Summary) -> list[Table]:
     """Return a table a dataset: methods by label counts, the paper's rows and the differences below ours."""

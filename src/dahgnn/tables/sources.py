@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dahgnn.checks import suggest
+from dahgnn.checks import did_you_mean
 
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz", ".npy")
@@ -90,7 +90,7 @@ def _take(path: Path, cells: dict[str, Cells], name: str | None, role: str) -> C
 def no_column(path: Path, name: str, known: Iterable[str], purpose: str) -> ValueError:
     """Return the error of a column that is not there."""
     known = list(known)
-    hint = suggest(name, known) or f"It has {listed(known)}."
+    hint = did_you_mean(name, known) or f"It has {listed(known)}."
     return ValueError(f"The file {path} must have a column '{name}' {purpose}. Got none of that name. {hint}")
 
 
@@ -309,7 +309,7 @@ def _read_npz(path: Path, label: str | None, id_: str | None) -> Source:
     arrays = _load_arrays(path)
     for name, role in ((label, "label"), (id_, "id")):
         if name is not None and name not in arrays:
-            hint = suggest(name, arrays) or f"It has {listed(list(arrays))}."
+            hint = did_you_mean(name, arrays) or f"It has {listed(list(arrays))}."
             raise ValueError(f"The file {path} must have an array '{name}' for --{role}. Got none. {hint}")
     others = [name for name in arrays if name not in (label, id_)]
     features = _pick_features(path, {name: arrays[name] for name in others})

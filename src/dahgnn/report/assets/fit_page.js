@@ -1,4 +1,4 @@
-// Runs after document.py's shared functions. Text of the data only ever becomes text, never markup.
+// Runs after page.js. Text of the data only ever becomes text, never markup.
 const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
 function unpacked([kind, text]) {
   const raw = atob(text), bytes = new Uint8Array(raw.length);
