@@ -1,4 +1,4 @@
-"""Files of JSON lines that only grow: each line whole or absent, one writer at a time."""
+"""Write files of JSON lines that only grow: a line is whole or absent, and one process writes at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def append_lines(file: Path, lines: Iterable[Line]) -> None:
                 raise
 
 
-def mend(file: Path) -> None:
+def repair_last_line(file: Path) -> None:
     """Complete a last line without its end, or cut it off if a kill left it unfinished."""
     content = file.read_bytes()
     whole = content.rfind(b"\n") + 1
@@ -49,7 +49,7 @@ def mend(file: Path) -> None:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Keep a second process out of a folder; a lock of a process that was killed is free."""
     from filelock import FileLock, Timeout
 

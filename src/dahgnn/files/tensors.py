@@ -1,4 +1,4 @@
-"""Tensors in files: safetensors with a JSON header, written whole; nothing in them is executed."""
+"""Keep tensors in safetensors files with a JSON header, written whole; nothing in them is executed."""
 
 from __future__ import annotations
 

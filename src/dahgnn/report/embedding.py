@@ -1,4 +1,4 @@
-"""Embeddings side by side: as a picture for paper, and as a page that shows the image of each point."""
+"""Show embeddings side by side: as a picture for paper, and as a page with the image of each point."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def draw_pair(
     Parameters
     ----------
     path : Path
-        Of the picture; the ending chooses the format (png, pdf, svg), PNG without one.
+        Where the picture goes; the ending chooses the format (png, pdf, svg), PNG without one.
     panels : sequence of Panel
         From left to right.
     labels : Tensor of int64, (n,)
@@ -126,7 +126,7 @@ def interactive_embedding(
     Parameters
     ----------
     path : Path
-        Of the page; it needs no other file and no network.
+        Where the page goes; it needs no other file and no network.
     panels : sequence of Panel
         Shown side by side, or below each other on a phone.
     labels : Tensor of int64, (n,)
@@ -136,7 +136,7 @@ def interactive_embedding(
     classes : sequence of str, optional
         Names of the classes; their numbers by default.
     title : str
-        Of the page.
+        The heading of the page.
     """
     names = _check(panels, labels, classes, "interactive_embedding")
     if len(labels) > MOST_POINTS:

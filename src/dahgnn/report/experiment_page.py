@@ -1,4 +1,4 @@
-"""The report of an experiment as one HTML page, and beside it as Markdown, LaTeX and CSV."""
+"""Write the report of an experiment as one HTML page, and beside it as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def page(lines: Sequence[Line], spec: Mapping[str, Any], summary: Summary) -> st
         "tables": _tables(summary),
         "printed_methods": {method for _, method, _ in summary.printed},
         "pair_titles": [" less ".join(map(summary.title_of, pair)) for pair in pairs(summary)],
-        "label_counts": sorted({count for columns in summary.labels.values() for count in columns}),
+        "label_counts": sorted({count for columns in summary.label_counts.values() for count in columns}),
         "first_of_ours": next((place for place, method in enumerate(summary.methods) if method.ours), 0),
         "times_height": 90 + len(summary.methods) * max(30, 14 * len(summary.datasets)),
     }

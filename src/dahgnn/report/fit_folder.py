@@ -1,4 +1,4 @@
-"""A fit on a table in a file, and all that comes of it in one folder.
+"""Fit a classifier to a table in a file, and keep all that comes of it in one folder.
 
 The folder holds ``model.safetensors``, ``predictions.csv``, ``metrics.json`` and ``report.html``. They are
 written when the fit is done, each replaced whole: one that fails or is killed before leaves those of the last
@@ -42,16 +42,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """What a user may choose.
+    """What a user may choose for a fit.
 
     Parameters
     ----------
     label, id : str, str or None
-        Columns, see `read_table`.
+        The columns of labels and ids, see `read_table`.
     drop : sequence of str
         Columns to leave out.
     k, seed : int
-        Neighbours, and the seed of everything.
+        The number of neighbours of a row, and the seed of everything that is random.
     validation : float or None
         Share of the labelled rows of each class that each network holds out.
     networks, scale, device

@@ -13,7 +13,7 @@ from dahgnn.experiments.runner import Task, draw_nodes, figure_results, load_tas
 from dahgnn.experiments.spec import DatasetSpec, Spec
 from dahgnn.experiments.tuning import run_search
 from dahgnn.files.atomic import replacing
-from dahgnn.files.jsonl import alone_in
+from dahgnn.files.jsonl import lock_folder
 from dahgnn.images.datasets import CLASSES, load_images
 from dahgnn.images.downloads import fetch
 from dahgnn.progress import Observer, tell_downloads, tell_fits
@@ -77,7 +77,7 @@ def reproduce(
             run_search(spec, folder, tasks, device=device, progress=tell_fits(progress))
         return [folder / "trials.jsonl"]
     if spec.figure:
-        with alone_in(folder):
+        with lock_folder(folder):
             return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
     with observer.stage(spec.title) as progress:
         heard = tell_fits(progress)

@@ -1,4 +1,4 @@
-"""Columns of a user's table as features, and kept as they were encoded, for the next file.
+"""Turn the columns of a user's table into features, in a way that is kept for the next file.
 
 The content decides, not the type it is stored as, so that CSV and Parquet read alike. Numbers
 stay as they are; True and False become 1 and 0; text of at most 20 distinct values becomes one feature a
@@ -24,9 +24,9 @@ from dahgnn.checks import bad_type, bad_value, check_choice, check_number
 from dahgnn.tables.sources import (
     MISSING_WORDS,
     Cells,
-    Foreign,
     Source,
     Texts,
+    UnsupportedCells,
     at,
     counted,
     joined,
@@ -57,6 +57,7 @@ class Column:
     Parameters
     ----------
     name : str
+        The name of the column in the file.
     kind : str
         "number" or "flag" (one feature), "category" (one feature a value) or "unused" (none).
     fill : float or None
@@ -131,7 +132,7 @@ def _plan_column(name: str, cells: Cells) -> Column:
 
 def _classify(name: str, cells: Cells) -> tuple[str, np.ndarray]:
     """Return "number" or "flag" and float64 values in range (NaN is missing), or "category" and texts."""
-    if isinstance(cells, Foreign):
+    if isinstance(cells, UnsupportedCells):
         raise ValueError(f"The column '{name}' must hold numbers, flags or text. Got {cells.type}. {_REMEDY}")
     if cells.dtype != object:
         with np.errstate(over="ignore"):  # a wider float becomes infinite, which is refused
@@ -278,7 +279,7 @@ def _encode_category(column: Column, cells: Cells, into: np.ndarray) -> list[str
 
 def as_texts(cells: Cells, name: str) -> Texts:
     """Return cells as texts; whole numbers have no ".0"."""
-    if isinstance(cells, Foreign):
+    if isinstance(cells, UnsupportedCells):
         raise ValueError(f"The column '{name}' must hold text or numbers. Got {cells.type}.")
     if cells.dtype.kind != "f":
         return [None if cell is None else str(cell) for cell in cells]

@@ -1,4 +1,4 @@
-"""Users' files as cells: CSV, TSV, Parquet, NPZ and NPY, before any of it is understood.
+"""Read users' files as cells: CSV, TSV, Parquet, NPZ and NPY, before any of it is understood.
 
 **Text files** are UTF-8, with or without a byte order mark, or UTF-16 with one. The delimiter is a tab in
 ``.tsv``; in ``.csv`` it is the one of comma, semicolon and tab that the header line has most of, outside
@@ -31,14 +31,14 @@ SUFFIXES = (".csv", ".tsv", ".parquet", ".npz", ".npy")
 
 
 @dataclass(frozen=True)
-class Foreign:
-    """Cells that are neither numbers nor text."""
+class UnsupportedCells:
+    """Cells that are neither numbers nor text, such as dates; ``type`` names them in messages."""
 
     type: str
 
 
 # Numbers (NaN is missing), flags, or an object array of texts (None is missing).
-Cells = np.ndarray | Foreign
+Cells = np.ndarray | UnsupportedCells
 Texts = list[str | None]
 
 
@@ -125,7 +125,11 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _read_text_file(path: Path, kept: set[str]) -> Source:
-    """Read CSV or TSV; the cells of the ``kept`` columns are text as it stands."""
+    """Read CSV or TSV; the cells of the ``kept`` columns are text as it stands.
+
+    The csv module checks each row before pandas reads it. pyarrow.csv would do with one reading, but takes an
+    open quote for text up to the end of the file, where the csv module refuses it and names the line.
+    """
     import pandas as pd
 
     with _opened(path) as file:
@@ -275,7 +279,7 @@ def _from_arrow(column: Any, as_text: bool) -> Cells:
         return np.asarray(column.to_numpy())
     if is_.is_boolean(kind) or is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind):
         return text_array(None if cell is None else str(cell) for cell in column.to_pylist())
-    return Foreign("dates or times" if is_.is_temporal(kind) else f"values of type {kind}")
+    return UnsupportedCells("dates or times" if is_.is_temporal(kind) else f"values of type {kind}")
 
 
 def _load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -375,17 +379,17 @@ def _one_a_row(array: np.ndarray, name: str, n_rows: int) -> np.ndarray:
 
 
 def at(row: int) -> str:
-    """Say which row."""
+    """Say which row is meant."""
     return f"row {row} (counted from 0)"
 
 
 def quoted(text: str) -> str:
-    """Quote a cell, the beginning of a long one."""
+    """Quote a cell; of a long one, only the beginning."""
     return f"'{text if len(text) <= 60 else text[:60] + '…'}'"
 
 
 def counted(names: Sequence[str]) -> str:
-    """Say how many columns, and which."""
+    """Say how many columns there are, and which."""
     columns, were = ("columns", "were") if len(names) > 1 else ("column", "was")
     return f"{len(names)} {columns} ({listed(names)}) {were}"
 

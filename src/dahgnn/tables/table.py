@@ -1,7 +1,7 @@
 """Read users' tables: features, labels and ids from CSV, TSV, Parquet, NPZ and NPY files.
 
-What each kind of file may hold is said in `table_sources`, and how its columns become features in
-`table_columns`.
+What each kind of file may hold is said in `dahgnn.tables.sources`, and how its columns become features in
+`dahgnn.tables.columns`.
 
 **Labels** are text, without blanks around it; whole numbers lose a trailing ".0". A missing label means
 unlabelled. So does −1 in an NPZ or NPY file of whole numbers; and in the other files, if all labels are whole
@@ -41,22 +41,24 @@ _FEW_CLASSES = 20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """What a file holds.
+    """The features, labels and ids of a file.
 
     Parameters
     ----------
     features : ndarray of shape (n, d), float64 or, from an array, float32
-        Finite.
+        The features, all finite.
     names : tuple of d str
+        The names of the features.
     columns : tuple of Column
         All columns but those of the labels and ids, in the order of the file at the time of the fit.
     labels : tuple of n (str or None), or None
         None marks a row without a label; None as a whole, a file read without a label column.
     ids : tuple of n str
+        The names of the rows.
     source : Source
-        The cells as they were read, but those of labels and ids.
+        The cells as they were read, without those of labels and ids.
     notes : tuple of str
-        What was understood, a sentence each.
+        Sentences that say what was understood.
     """
 
     features: np.ndarray
