@@ -97,7 +97,9 @@ def _add_report(commands: _Commands) -> None:
 
 def _add_fit(commands: _Commands) -> None:
     own = commands.add_parser("fit", help="label the rest of your own table")
-    own.add_argument("table", type=Path, metavar="FILE", help="csv, tsv, parquet, npz or npy")
+    own.add_argument(
+        "table", type=Path, metavar="FILE", help="a csv, parquet or npz file (a wrong ending lists all)"
+    )
     own.add_argument("--label", required=True, metavar="COLUMN", help="its labels; empty means unlabelled")
     own.add_argument("--id", metavar="COLUMN", help="names of the rows (their numbers)")
     own.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -11,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.checks import as_indices, as_labels, bad_type, bad_value
 from dahgnn.files.atomic import replacing
 from dahgnn.report.html import chart_text, colour, render_page
+from dahgnn.report.image_sheets import image_sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -160,7 +161,7 @@ def interactive_embedding(
             "labels": labels.tolist(),
             # Text of the tooltip, which sets it as text: no escape.
             "names": {str(label): name for label, name in names.items()},
-            "sprite": "data:image/png;base64," + _sprite(images, columns),
+            "sprite": image_sheet(_with_channels_last(images), columns),
             "columns": columns,
             "size": [images.shape[3], images.shape[2]],
         },
@@ -199,19 +200,10 @@ def _check_images(images: Tensor, n: int) -> None:
         raise bad_value("images", "interactive_embedding", expected, tuple(images.shape))
 
 
-def _sprite(images: Tensor, columns: int) -> str:
-    """Return all images in one PNG, row by row, in base64."""
-    from PIL import Image
-
-    n, channels, height, width = images.shape
-    rows = math.ceil(n / columns)
-    sheet = torch.zeros(rows * columns, channels, height, width, dtype=torch.uint8)
-    sheet[:n] = images
-    tiled = sheet.view(rows, columns, channels, height, width).permute(0, 3, 1, 4, 2)
-    pixels = tiled.reshape(rows * height, columns * width, channels).numpy()
-    file = io.BytesIO()
-    Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels).save(file, "PNG")
-    return base64.b64encode(file.getvalue()).decode()
+def _with_channels_last(images: Tensor) -> NDArray[Any]:
+    """Return images (n, height, width), or (n, height, width, 3) if they have colours."""
+    pixels = images.permute(0, 2, 3, 1).numpy()
+    return np.asarray(pixels[..., 0] if pixels.shape[3] == 1 else pixels)
 
 
 def _figure(panel: Panel, labels: Tensor, names: Mapping[int, str]) -> dict[str, Any]:

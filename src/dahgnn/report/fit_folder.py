@@ -32,6 +32,7 @@ from dahgnn.progress import Observer, tell_epochs
 from dahgnn.report.fit_contents import MAPS, gather_view
 from dahgnn.report.fit_page import fit_page
 from dahgnn.tables.columns import Column
+from dahgnn.tables.sources import find_format
 from dahgnn.tables.table import Table, read_table
 
 MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"
@@ -184,7 +185,7 @@ def predict_table(folder: Path, path: Path, target: Path, name: str | None, obse
         )
     with observer.stage(f"Read {folder / MODEL}"):
         fitted = FittedFolder.open(folder)
-    if name is None and path.suffix.lower() != ".npy":
+    if name is None and not find_format(path).labels_in_other_files:
         name = fitted.id
     with observer.stage(f"Read {path.name}"):
         table = read_table(path, id=name, columns=fitted.columns)

@@ -7,9 +7,7 @@ data as text.
 from __future__ import annotations
 
 import base64
-import io
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 
 from dahgnn.report.fit_view import FitView, check_view, clean_text
 from dahgnn.report.html import COLOURS, colour, render_page
+from dahgnn.report.image_sheets import image_sheet
 
 # Images with more bytes than this, before compression, make a page that few browsers open:
 # 85,000 grey images of 28 × 28, or 21,000 of 32 × 32 in colour.
@@ -242,20 +241,6 @@ def _sheets(images: NDArray[Any]) -> dict[str, Any] | None:
         return None
     height, width = images.shape[1:3]
     columns = max(1, _SHEET_SIDE // max(height, width))
-    sheets = ["data:image/png;base64," + sheet for sheet in _drawn_sheets(images, columns)]
+    most = columns * columns
+    sheets = [image_sheet(images[start : start + most], columns) for start in range(0, len(images), most)]
     return {"sheets": sheets, "columns": columns, "size": (width, height)}
-
-
-def _drawn_sheets(images: NDArray[Any], columns: int) -> Iterator[str]:
-    from PIL import Image
-
-    height, width, *channels = images.shape[1:]
-    for start in range(0, len(images), columns * columns):
-        part = images[start : start + columns * columns]
-        rows = math.ceil(len(part) / columns)
-        sheet = np.zeros((rows * columns, height, width, *channels), dtype=np.uint8)
-        sheet[: len(part)] = part
-        tiled = sheet.reshape(rows, columns, height, width, *channels).swapaxes(1, 2)
-        file = io.BytesIO()
-        Image.fromarray(tiled.reshape(rows * height, columns * width, *channels)).save(file, "PNG")
-        yield base64.b64encode(file.getvalue()).decode()

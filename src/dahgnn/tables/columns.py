@@ -21,20 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from dahgnn.checks import bad_type, bad_value, check_choice, check_number
-from dahgnn.tables.sources import (
-    MISSING_WORDS,
-    Cells,
-    Source,
-    Texts,
-    UnsupportedCells,
-    at,
-    counted,
-    joined,
-    listed,
-    no_column,
-    quoted,
-    text_array,
-)
+from dahgnn.tables.messages import at, counted, joined, listed, no_column, quoted
+from dahgnn.tables.sources import MISSING_WORDS, Cells, Source, Texts, UnsupportedCells, text_array
 
 MOST_CATEGORIES = 20
 _KINDS = ("number", "flag", "category", "unused")
