@@ -17,7 +17,7 @@ Line = dict[str, Any]
 
 def append_lines(file: Path, lines: Iterable[Line]) -> None:
     """Append lines; each is there whole or not at all, also after a kill or on a full disk."""
-    # Without a buffer, which would be written once more when the file is closed after an error.
+    # There is no buffer: it would be written once more when the file is closed after an error.
     with file.open("ab", buffering=0) as stream:
         for line in lines:
             start = stream.seek(0, os.SEEK_END)

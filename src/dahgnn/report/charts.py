@@ -17,7 +17,7 @@ from dahgnn.report.summary import Cell, Comparison, Method, Summary
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-# Points of a learning curve; the run lines hold no more.
+# A learning curve has so many points; the run lines hold no more.
 _POINTS = 40
 _CURVES = ("train_loss", "validation_loss", "validation_accuracy")
 _MARGIN = {"l": 52, "r": 14, "t": 14, "b": 46}

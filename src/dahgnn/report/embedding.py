@@ -28,16 +28,16 @@ MOST_POINTS = 10_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Panel:
-    """One method's embedding.
+    """The embedding of one method, and what the method predicts.
 
     Parameters
     ----------
     title : str
-        Names the method.
+        The name of the method.
     layout : Tensor, (n, 2)
         Where each node stands, from `dahgnn.report.projection.tsne`.
     predictions : Tensor of int64, (n,)
-        Predicted classes.
+        The predicted class of each node.
     test : Tensor of int64
         The nodes that the accuracy counts, and among which the wrong ones are marked.
     """
@@ -69,7 +69,7 @@ def draw_pair(
     panels : sequence of Panel
         From left to right.
     labels : Tensor of int64, (n,)
-        True classes.
+        The true class of each node.
     classes : sequence of str, optional
         Names of the classes; their numbers by default.
     """
@@ -159,7 +159,7 @@ def interactive_embedding(
             "figures": [_figure(panel, labels, names) for panel in panels],
             "predictions": [panel.predictions.tolist() for panel in panels],
             "labels": labels.tolist(),
-            # Text of the tooltip, which sets it as text: no escape.
+            # The tooltip sets these as text, so that they need no escape.
             "names": {str(label): name for label, name in names.items()},
             "sprite": image_sheet(_with_channels_last(images), columns),
             "columns": columns,

@@ -20,7 +20,7 @@ from dahgnn.tables.table import Table
 # The ways to place rows on the map; "auto" is t-SNE from so many rows on, as fewer are no crowd.
 MAPS = ("auto", "tsne", "pca")
 _FEWEST_FOR_TSNE = 100
-# Columns of the table that the page shows of a row, and cells of them in all.
+# The page shows so many columns of each row, and so many cells in all.
 _MOST_COLUMNS, _MOST_CELLS = 12, 500_000
 # Pictures are at least so high and wide.
 _LEAST_SIDE = 4

@@ -114,8 +114,8 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         values = classifier.label_distributions_, classifier.density_
         _write_text(folder / PREDICTIONS, _predictions(table.ids, classifier, *values, given=table.labels))
         save_classifier(classifier, folder / MODEL, _about(path, table, options))
-        (folder / PAGE).unlink(missing_ok=True)  # of another fit
-    # Last, as it takes long: who is interrupted here has all the rest.
+        (folder / PAGE).unlink(missing_ok=True)  # it shows another fit
+    # The page comes last, as it takes long: who is interrupted here has all the rest.
     hurried = interrupted and options.map == "auto"
     with observer.stage("Draw the map"):
         view = gather_view(path.name, table, classifier, metrics, "pca" if hurried else options.map)
@@ -139,7 +139,7 @@ def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer
             classifier.fit(features, labels, callback=tell_epochs(progress, classifier, count))
         except KeyboardInterrupt:
             if getattr(classifier, "stopped_", None) != "interrupted":
-                raise  # before there was anything
+                raise  # it came before there was anything to keep
         if count > 1:
             progress(1, 1, f"{count} networks")
     return classifier
@@ -294,8 +294,8 @@ def _metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dic
         "classes": [str(name) for name in classifier.classes_],
         "labelled": len(classifier.labelled_indices_),
         "held_out": len(held),
-        # By networks that have not learned from the row's label. It chose their epoch, which makes it
-        # somewhat too good; but each is alone, and learned from fewer labels than there are.
+        # This is judged by networks that have not learned from the row's label. The label chose their epoch,
+        # which makes it somewhat too good; but each network is alone, and learned from fewer labels.
         "held_out_accuracy": float(right.mean()) if len(held) else None,
         "networks": len(classifier.networks_),
         "best_epochs": classifier.best_epochs_,

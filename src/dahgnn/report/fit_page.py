@@ -182,7 +182,9 @@ def _wilson(bin_: _Bin) -> tuple[float, float]:
 def _curves(view: FitView) -> dict[str, list[tuple[list[int], list[float]]]]:
     """Return epochs and values of each network's curve, by name if it has any, the accuracies in percent."""
     found = {}
-    parts = ("train", "validation") if len(view.held_out) else ("train",)  # the latter is the former then
+    parts = (
+        ("train", "validation") if len(view.held_out) else ("train",)
+    )  # without held-out rows both are the same
     for name in (f"{part}_{kind}" for kind in ("loss", "accuracy") for part in parts):
         factor = 100 if name.endswith("accuracy") else 1
         curves: dict[int, tuple[list[int], list[float]]] = {}

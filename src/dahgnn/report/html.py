@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-# Told apart on white and on near-black.
+# These colours can be told apart on white and on near-black.
 COLOURS = (
     "#2f7ed8",
     "#e07b39",

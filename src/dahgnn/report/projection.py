@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dahgnn.files.atomic import replacing
 
-# More rows would take minutes.
+# The layout of more rows would take minutes.
 MOST_BY_TSNE = 20_000
 
 

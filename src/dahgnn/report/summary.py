@@ -346,7 +346,7 @@ def _agreements(
     candidates = [name for name in ours if name in rows]
     if not candidates:
         return ()
-    # The hardest to meet: the row with the most cells, and among equals the most accurate.
+    # The row with the most cells is the hardest to meet, and among equals the most accurate.
     reference = max(candidates, key=lambda name: (len(rows[name]), statistics.fmean(rows[name])))
     best: dict[tuple[str, int], float] = {}
     for (dataset, method, n_labelled), cell in cells.items():

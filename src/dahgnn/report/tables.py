@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dahgnn.report.summary import Cell, Comparison, Summary
 
 ABSENT = "–"
-# Of a table in LaTeX, with its caption.
+# A page holds so many rows of a table in LaTeX, with its caption.
 _ROWS_A_PAGE = 36
 
 
@@ -218,7 +218,7 @@ def _time_table(summary: Summary, dataset: str) -> Table:
 def _duration(cell: Cell | None) -> str:
     if cell is None:
         return ABSENT
-    # Three digits with their zeros; the point of "100." has none after it.
+    # This keeps three digits with their zeros; "100." loses its point.
     seconds = f"{cell.seconds:#.3g}".removesuffix(".")
     return f"{seconds} s" + ("" if cell.epochs is None else f" / {cell.epochs:.0f}")
 

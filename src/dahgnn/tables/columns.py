@@ -65,7 +65,7 @@ class Column:
         check_choice("kind", self.kind, _KINDS, "Column")
         if self.kind in ("number", "flag"):
             check_number("fill", self.fill, "Column", low=-_FLOAT32_MAX, high=_FLOAT32_MAX)
-        # A list, where the column comes back from JSON.
+        # A column that comes back from JSON has a list here.
         object.__setattr__(self, "categories", tuple(self.categories))
         if not all(isinstance(value, str) for value in self.categories):
             raise bad_type("categories", "Column", "a sequence of texts", repr(self.categories))
@@ -196,7 +196,7 @@ def encode_columns(
 ) -> tuple[np.ndarray, tuple[str, ...], list[str]]:
     """Return features, their names, and what there is to say of them."""
     names = tuple(name for column in columns for name in column.feature_names)
-    # Cells are numbers of 15 digits, arrays mostly of fewer.
+    # Cells have up to 15 digits, numbers of arrays mostly fewer.
     dtype = np.float32 if source.is_array else np.float64
     features = np.zeros((source.n_rows, len(names)), dtype=dtype)
     notes: list[str] = []

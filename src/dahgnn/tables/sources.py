@@ -37,7 +37,7 @@ class UnsupportedCells:
     type: str
 
 
-# Numbers (NaN is missing), flags, or an object array of texts (None is missing).
+# An array holds numbers (NaN is missing), flags, or texts as objects (None is missing).
 Cells = np.ndarray | UnsupportedCells
 Texts = list[str | None]
 
@@ -248,7 +248,7 @@ def _check_unique(names: Sequence[str], path: Path) -> None:
 def _from_series(series: Any) -> np.ndarray:
     if series.dtype.kind in "biuf":
         return np.asarray(series.to_numpy())
-    # Text; or flags with gaps and integers beyond 64 bits, which pandas holds as objects.
+    # The rest is text, or flags with gaps and integers beyond 64 bits, which pandas holds as objects.
     return text_array(None if gap else str(cell) for cell, gap in zip(series, series.isna(), strict=True))
 
 
