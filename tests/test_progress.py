@@ -2,7 +2,14 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 from dahgnn.config import TrainingConfig
-from dahgnn.progress import SilentObserver, tell_cnn_epochs, tell_downloads, tell_epochs, tell_fits
+from dahgnn.progress import (
+    SilentObserver,
+    tell_cnn_epochs,
+    tell_downloads,
+    tell_ensemble_epochs,
+    tell_epochs,
+    tell_fits,
+)
 from dahgnn.training.fit import Epoch
 
 
@@ -48,6 +55,15 @@ def test_networks_that_follow_take_as_long_as_the_first():
     tell_epochs(progress, TrainingConfig(max_epochs=200, patience=100), networks=3)(1, epoch(20, 5))
     assert told[0][0][2].startswith("2/3 epoch  20")
     assert told[0][1]["seconds_left"] == (85 + 105) * 2 / 20
+
+
+def test_networks_that_take_turns_count_on():
+    told, progress = calls()
+    tell = tell_ensemble_epochs(progress, 100)
+    for network, number in ((0, 0), (0, 8), (1, 0), (1, 8), (0, 0), (0, 3)):
+        tell(network, epoch(number, 0))
+    assert [values[:2] for values, _ in told] == [(done, 100) for done in (0, 8, 0, 8, 8, 11)]
+    assert told[-1][0][2] == "network 1  epoch  11 of at most 100  loss 0.123"
 
 
 def test_epochs_of_the_cnn_say_what_was_measured():

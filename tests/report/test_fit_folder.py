@@ -9,7 +9,7 @@ import pytest
 from report_cases import Reader
 
 from dahgnn.cli.commands import main
-from dahgnn.progress import tell_epochs
+from dahgnn.progress import tell_ensemble_epochs
 
 pytest.importorskip("pandas")
 pytest.importorskip("plotly")
@@ -73,7 +73,8 @@ def test_a_fit_fills_its_folder(folder, capsys):
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["labelled"] == 30
     assert metrics["held_out"] == 30  # each of the five networks held out another fifth
-    assert metrics["networks"] == len(metrics["best_epochs"]) == 5
+    assert metrics["networks"] == 5
+    assert 0 < metrics["best_epoch"] <= metrics["epochs"]
     assert metrics["held_out_accuracy"] > 0.8
     page = (folder / "report.html").read_text()
     assert "<script>alert(1)" not in page
@@ -298,7 +299,7 @@ def test_an_interrupted_fit_leaves_the_best_so_far_but_no_older_fit(tmp_path, mo
     command += ["--out", str(tmp_path / "out")]
 
     def press(*arguments):
-        tell = tell_epochs(*arguments)
+        tell = tell_ensemble_epochs(*arguments)
 
         def hear(network, epoch):
             if epoch.epoch == 3:
@@ -307,14 +308,14 @@ def test_an_interrupted_fit_leaves_the_best_so_far_but_no_older_fit(tmp_path, mo
 
         return hear
 
-    monkeypatch.setattr("dahgnn.report.fit_folder.tell_epochs", press)
+    monkeypatch.setattr("dahgnn.report.fit_folder.tell_ensemble_epochs", press)
     assert main(command) == 130
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["stopped"] == "interrupted"
-    monkeypatch.setattr("dahgnn.report.fit_folder.tell_epochs", tell_epochs)
+    monkeypatch.setattr("dahgnn.report.fit_folder.tell_ensemble_epochs", tell_ensemble_epochs)
     assert main(command) == 0
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     capsys.readouterr()
-    monkeypatch.setattr("dahgnn.report.fit_folder.tell_epochs", press)
+    monkeypatch.setattr("dahgnn.report.fit_folder.tell_ensemble_epochs", press)
     assert main(command) == 130
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     assert "stays." in capsys.readouterr().err

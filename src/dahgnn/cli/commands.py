@@ -163,7 +163,7 @@ def _fit(options: argparse.Namespace) -> None:
         k=options.k,
         seed=options.seed,
         networks=options.networks,
-        validation=options.validation or None,
+        validation=options.validation,
         scale=options.scale,
         device=options.device,
         map=options.map,
@@ -187,8 +187,6 @@ def _print_metrics(metrics: Mapping[str, Any]) -> None:
 
 
 def _print_early_end(metrics: Mapping[str, Any]) -> None:
-    if metrics["stopped"] == "diverged":
-        print("The training diverged; this is of its best epoch before. Other scales may help, see --scale.")
     if metrics["stopped"] == "interrupted":
         count = metrics["networks"]
         trained = "one network" if count == 1 else f"the {count} networks that were done"

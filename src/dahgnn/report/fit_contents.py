@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from dahgnn.classifier.estimator import DAHGNNClassifier
-from dahgnn.classifier.explanation import means
+from dahgnn.classifier.explanation import attention_to_hyperedges, traces_of
 from dahgnn.report.fit_view import FitView
 from dahgnn.report.projection import MOST_BY_TSNE, tsne
 from dahgnn.tables.columns import as_texts
@@ -24,6 +24,8 @@ _FEWEST_FOR_TSNE = 100
 _MOST_COLUMNS, _MOST_CELLS = 12, 500_000
 # Pictures are at least so high and wide.
 _LEAST_SIDE = 4
+# What ended a training, in words.
+_ENDS = {"held_out": "held-out labels", "max_epochs": "the most epochs", "interrupted": "an interruption"}
 Array = NDArray[Any]
 
 
@@ -41,7 +43,7 @@ def gather_view(
     facts = {
         "rows": f"{n:,}, of which {metrics['labelled']:,} are labelled",
         "held-out accuracy": "–" if held is None else f"{100 * held:.1f} % of {metrics['held_out']}",
-        "fit": f"{metrics['seconds']:.0f} s, {_networks(metrics)}, ended by {metrics['stopped']}",
+        "fit": f"{metrics['seconds']:.0f} s, {_networks(metrics)}, ended by {_ENDS[metrics['stopped']]}",
     }
     return FitView(
         title=title,
@@ -56,7 +58,7 @@ def gather_view(
         members=members,
         attention=attention,
         history=classifier.history_,
-        best_epochs=classifier.best_epochs_,
+        best_epochs=[classifier.best_epoch_] * len(classifier.networks_),
         metrics=facts,
         details=None if images is not None else _details(table.source),
         images=images,
@@ -72,7 +74,7 @@ def _networks(metrics: dict[str, Any]) -> str:
 
 def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array, str]:
     """Place the rows on a map by their hidden units, of which similar rows have similar ones."""
-    hidden = torch.cat([first.back.sums.flatten(1) for first, _ in classifier.traces()], 1)
+    hidden = torch.cat([first.to_nodes.sums.flatten(1) for first, _ in traces_of(classifier)], 1)
     if kind == "tsne" or (kind == "auto" and len(hidden) >= _FEWEST_FOR_TSNE):
         placed = tsne(hidden, seed=0).numpy()
         if np.isfinite(placed).all():  # rows that are all alike have no such map
@@ -86,8 +88,8 @@ def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array, str]:
 def _own_hyperedges(classifier: DAHGNNClassifier) -> tuple[Array, Array]:
     """Return the members of the hyperedge centred at each row, the centre first, and their weights."""
     hypergraph = classifier.hypergraph_
-    last = [second for _, second in classifier.traces()]
-    there = means(last, hypergraph, "there").numpy()
+    last = [second for _, second in traces_of(classifier)]
+    attention = attention_to_hyperedges(last, hypergraph).numpy()
     offsets, nodes = hypergraph.by_hyperedge.offsets.numpy(), hypergraph.by_hyperedge.indices.numpy()
     n, size = hypergraph.n_nodes, int(np.diff(offsets).max())
     members, weights = np.full((n, size), -1, dtype=np.int64), np.zeros((n, size))
@@ -96,7 +98,7 @@ def _own_hyperedges(classifier: DAHGNNClassifier) -> tuple[Array, Array]:
         part = slice(offsets[number], offsets[number + 1])
         order = np.argsort(nodes[part] != centre, kind="stable")
         members[centre, : len(order)] = nodes[part][order]
-        weights[centre, : len(order)] = there[part][order]
+        weights[centre, : len(order)] = attention[part][order]
     return members, weights
 
 

@@ -13,6 +13,7 @@ import io
 import json
 import tempfile
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -21,14 +22,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from dahgnn.checks import bad_value, check_choice, did_you_mean
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import Explanation, explain, margins, suggest
 from dahgnn.classifier.labels import encode_labels
-from dahgnn.classifier.saving import load_classifier, save_classifier
+from dahgnn.classifier.saving import load_with_notes, save_classifier
+from dahgnn.config import PRESETS
 from dahgnn.files.atomic import replacing
-from dahgnn.progress import Observer, tell_epochs
+from dahgnn.progress import Observer, tell_ensemble_epochs
 from dahgnn.report.fit_contents import MAPS, gather_view
 from dahgnn.report.fit_page import fit_page
 from dahgnn.tables.columns import Column
@@ -53,8 +56,8 @@ class FitOptions:
         Columns to leave out.
     k, seed : int
         The number of neighbours of a row, and the seed of everything that is random.
-    validation : float or None
-        Share of the labelled rows of each class that each network holds out.
+    validation : float
+        Share of the labelled rows of each class that each network holds out; 0 is none.
     networks, scale, device
         As in `DAHGNNClassifier`.
     map : {"auto", "tsne", "pca"}
@@ -67,7 +70,7 @@ class FitOptions:
     k: int = 10
     seed: int = 0
     networks: int | str = "auto"
-    validation: float | None = 0.2
+    validation: float = 0.2
     scale: str = "auto"
     device: str = "auto"
     map: str = "auto"
@@ -124,24 +127,23 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
 
 
 def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer) -> DAHGNNClassifier:
-    """Fit, and show how far it is; after Ctrl-C it is the best so far."""
+    """Fit, and tell how far it is; after Ctrl-C the classifier is the best so far."""
     classifier = DAHGNNClassifier(
         k=options.k,
         networks=options.networks,
-        validation=options.validation,
+        validation=options.validation or [],
         scale=options.scale,
         random_state=options.seed,
         device=options.device,
     )
-    count = classifier.count_networks(len(labels))
-    with observer.stage(f"Fit {len(labels):,} rows") as progress:
-        try:
-            classifier.fit(features, labels, callback=tell_epochs(progress, classifier, count))
-        except KeyboardInterrupt:
-            if getattr(classifier, "stopped_", None) != "interrupted":
-                raise  # it came before there was anything to keep
-        if count > 1:
-            progress(1, 1, f"{count} networks")
+    with observer.stage(f"Fit {len(labels):,} rows") as progress, warnings.catch_warnings():
+        # An interruption is in ``stopped_``, too, which decides what is said of it.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        callback = tell_ensemble_epochs(progress, PRESETS["default"].training.max_epochs)
+        classifier.fit(features, labels, callback=callback)
+        count = len(classifier.networks_)
+        networks = "1 network" if count == 1 else f"{count} networks"
+        progress(1, 1, f"{networks}  {classifier.n_iter_} epochs")
     return classifier
 
 
@@ -192,8 +194,8 @@ def predict_table(folder: Path, path: Path, target: Path, name: str | None, obse
     for note in table.notes:
         observer.note(note)
     with observer.stage(f"Predict {len(table.ids):,} rows"):
-        values = fitted.classifier.predict_proba_and_density(table.features)
-        _write_text(target, _predictions(table.ids, fitted.classifier, *values))
+        found = fitted.classifier.evaluate(table.features)
+        _write_text(target, _predictions(table.ids, fitted.classifier, found.distributions, found.density))
     return len(table.ids)
 
 
@@ -235,19 +237,18 @@ class FittedFolder:
         path = folder / MODEL
         if not path.is_file():
             raise FileNotFoundError(f"There is no {MODEL} in {folder}. Make one with 'dahgnn fit'.")
-        saved = load_classifier(path)
+        classifier, notes = load_with_notes(path)
         try:
-            _check_texts(saved.about)
+            _check_texts(notes)
             columns = tuple(
-                Column(**{**column, "categories": tuple(column["categories"])})
-                for column in saved.about["columns"]
+                Column(**{**column, "categories": tuple(column["categories"])}) for column in notes["columns"]
             )
-            ids, labels = list(saved.about["ids"]), list(saved.about["labels"])
+            ids, labels = list(notes["ids"]), list(notes["labels"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by 'dahgnn fit', or is damaged ({error}).") from error
-        if not len(ids) == len(labels) == len(saved.classifier.embedding_):
+        if not len(ids) == len(labels) == len(classifier.embedding_):
             raise ValueError(f"{path} is damaged: it has ids of other rows.")
-        return cls(saved.classifier, columns, ids, labels, saved.about.get("id"))
+        return cls(classifier, columns, ids, labels, notes.get("id"))
 
     def row(self, name: str) -> int:
         """Return the number of a row by its id."""
@@ -276,12 +277,12 @@ class FittedFolder:
         ]
 
 
-def _check_texts(about: dict[str, Any]) -> None:
+def _check_texts(notes: dict[str, Any]) -> None:
     """Refuse ids and labels that are no texts, which only a damaged file has."""
-    for text in (*about["ids"], *(label for label in about["labels"] if label is not None)):
+    for text in (*notes["ids"], *(label for label in notes["labels"] if label is not None)):
         if not isinstance(text, str):
             raise TypeError("an id or a label is no text")
-    if not isinstance(about.get("id"), str | None):
+    if not isinstance(notes.get("id"), str | None):
         raise TypeError("'id' is no text")
 
 
@@ -298,10 +299,10 @@ def _metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dic
         # which makes it somewhat too good; but each network is alone, and learned from fewer labels.
         "held_out_accuracy": float(right.mean()) if len(held) else None,
         "networks": len(classifier.networks_),
-        "best_epochs": classifier.best_epochs_,
+        "best_epoch": classifier.best_epoch_,
         "epochs": classifier.n_iter_,
         "stopped": classifier.stopped_,
-        "temperature": classifier.temperature_,
+        "combination": classifier.combination_,
         "seconds": round(seconds, 3),
     }
 
