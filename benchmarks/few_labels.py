@@ -38,7 +38,7 @@ from threadpoolctl import threadpool_limits
 
 from dahgnn import DAHGNNClassifier
 from dahgnn.experiments.lines import describe_place
-from dahgnn.files.jsonl import Line, append_lines, mend
+from dahgnn.files.jsonl import Line, append_lines, repair_last_line
 from dahgnn.images.cnn_features import features_path, load_features
 from dahgnn.images.datasets import load_embedded_digits
 from dahgnn.training.splits import Split, sample_per_class
@@ -204,7 +204,7 @@ def measure(options: argparse.Namespace) -> None:
     """Append what the file has not."""
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.touch()
-    mend(options.out)
+    repair_last_line(options.out)
     done = {cell(line) for line in read_lines(options.out)}
     torch.set_num_threads(1)
     with threadpool_limits(1):

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from dahgnn.files.jsonl import alone_in, append_lines, mend
+from dahgnn.files.jsonl import append_lines, lock_folder, repair_last_line
 
 
 def test_lines_are_appended_in_order(tmp_path):
@@ -41,7 +41,7 @@ def test_the_end_is_mended(tmp_path, caplog, content, mended):
     file = tmp_path / "lines.jsonl"
     file.write_text(content)
     with caplog.at_level(logging.WARNING):
-        mend(file)
+        repair_last_line(file)
     assert file.read_text() == mended
     assert ("was cut" in caplog.text) == (len(mended) < len(content))
 
@@ -49,10 +49,10 @@ def test_the_end_is_mended(tmp_path, caplog, content, mended):
 def test_one_is_alone_until_the_block_ends(tmp_path):
     folder = tmp_path / "new" / "folder"
     with (
-        alone_in(folder),
+        lock_folder(folder),
         pytest.raises(ValueError, match=f"Another process runs an experiment in {folder}"),
-        alone_in(folder),
+        lock_folder(folder),
     ):
         pass
-    with alone_in(folder):
+    with lock_folder(folder):
         pass

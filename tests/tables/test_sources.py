@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rights import plain_user
 
-from dahgnn.tables.sources import MISSING_WORDS
+from dahgnn.tables.sources import MISSING_WORDS, Format, Source
 from dahgnn.tables.table import read_table
 
 
@@ -464,6 +464,17 @@ def test_an_array_that_claims_to_be_huge_is_refused(write):
     content = content[:start] + claim + content[start + len(claim) :]
     with pytest.raises(ValueError, match="is cut, damaged"):
         read_table(write(content, "data.npy"))
+
+
+def test_a_format_is_an_entry_of_the_registry(write, monkeypatch):
+    def read(path, wanted):
+        numbers = np.array([float(word) for word in path.read_text().split()])
+        return Source(n_rows=len(numbers), cells={"number": numbers})
+
+    monkeypatch.setattr("dahgnn.tables.sources.FORMATS", {".txt": Format(read)})
+    assert read_table(write("1 2 5", "data.TXT")).features.tolist() == [[1], [2], [5]]
+    with pytest.raises(ValueError, match="must end in one of .txt. Got '.csv'"):
+        read_table(write("a\n1\n"))
 
 
 @pytest.mark.parametrize("name", ["data.xlsx", "data", "data.csv.gz"])

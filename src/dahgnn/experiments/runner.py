@@ -29,7 +29,7 @@ from dahgnn.config import TrainingConfig
 from dahgnn.experiments.lines import compose_line, describe_training, read_lines
 from dahgnn.experiments.spec import DatasetSpec, MethodSpec, Settings, Spec, make_network
 from dahgnn.files.atomic import replacing
-from dahgnn.files.jsonl import Line, alone_in, append_lines, mend
+from dahgnn.files.jsonl import Line, append_lines, lock_folder, repair_last_line
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.neighbours import knn
 from dahgnn.graph.scaling import choose_scaling
@@ -305,7 +305,7 @@ def run_experiment(
     file = folder / "runs.jsonl"
     experiment = Experiment(spec, tasks)
     experiment.check()
-    with alone_in(folder):
+    with lock_folder(folder):
         lines = read_done(file, spec.name)
         every = plan(spec, datasets=list(tasks), methods=methods)
         # All lines are checked, also those of methods that this start leaves alone.
@@ -330,7 +330,7 @@ def read_done(file: Path, name: str) -> list[Line]:
     if not file.is_file():
         raise FileExistsError(f"{file} must be a file of run lines. Got a folder or device.")
     lines = read_lines(file, name)  # before anything is changed in what may be somebody else's
-    mend(file)
+    repair_last_line(file)
     return lines
 
 

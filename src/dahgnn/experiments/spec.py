@@ -22,7 +22,7 @@ from dahgnn.checks import (
     check_flag,
     check_number,
     check_seed,
-    suggest,
+    did_you_mean,
 )
 from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.images.datasets import CLASSES, N_CLASSES, TITLES
@@ -244,7 +244,7 @@ def load_spec(source: str | Path) -> Spec:
         except UnicodeDecodeError as error:
             raise ValueError(f"The spec '{source}' must be a text in UTF-8. Got other bytes.") from error
     else:
-        hint = suggest(str(source), known) or f"There are: {', '.join(known)}."
+        hint = did_you_mean(str(source), known) or f"There are: {', '.join(known)}."
         raise FileNotFoundError(f"There is no spec or TOML file '{source}'. {hint}")
     try:
         return parse_spec(tomllib.loads(text))
@@ -329,7 +329,7 @@ def _check_keys(table: object, known: set[str], owner: str, required: Sequence[s
         raise TypeError(f"{owner} must be a table. Got {table!r}.")
     for key in table:
         if key not in known:
-            hint = suggest(str(key), known) or f"It has: {', '.join(sorted(known))}."
+            hint = did_you_mean(str(key), known) or f"It has: {', '.join(sorted(known))}."
             raise ValueError(f"{owner} has no key '{key}'. {hint}")
     for key in required:
         if key not in table:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dahgnn.experiments.lines import describe_place
 from dahgnn.experiments.runner import Experiment, Progress, Task, train
 from dahgnn.experiments.spec import Search, Spec, vary
-from dahgnn.files.jsonl import Line, alone_in, append_lines, mend
+from dahgnn.files.jsonl import Line, append_lines, lock_folder, repair_last_line
 
 if TYPE_CHECKING:
     import optuna
@@ -57,7 +57,7 @@ def run_search(
         raise ValueError(f"The spec '{spec.name}' has no search. Add a table 'search'.")
     file, experiment = folder / "trials.jsonl", Experiment(spec, tasks)
     identity = _identity(experiment, search)
-    with alone_in(folder):
+    with lock_folder(folder):
         lines = _read(file, identity)
         study = _study(search, lines)
         if progress is not None:
@@ -107,7 +107,7 @@ def _read(file: Path, identity: Mapping[str, Any]) -> list[Line]:
             lines.append(line)
         elif not last:
             raise ValueError(f"Line {number} of {file} is of another search. Choose another folder.")
-    mend(file)
+    repair_last_line(file)
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Files of JSON lines that only grow: each line whole or absent, one writer at a time."""
+"""Write files of JSON lines that only grow: a line is whole or absent, and one process writes at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Line = dict[str, Any]
 
 def append_lines(file: Path, lines: Iterable[Line]) -> None:
     """Append lines; each is there whole or not at all, also after a kill or on a full disk."""
-    # Without a buffer, which would be written once more when the file is closed after an error.
+    # There is no buffer: it would be written once more when the file is closed after an error.
     with file.open("ab", buffering=0) as stream:
         for line in lines:
             start = stream.seek(0, os.SEEK_END)
@@ -31,7 +31,7 @@ def append_lines(file: Path, lines: Iterable[Line]) -> None:
                 raise
 
 
-def mend(file: Path) -> None:
+def repair_last_line(file: Path) -> None:
     """Complete a last line without its end, or cut it off if a kill left it unfinished."""
     content = file.read_bytes()
     whole = content.rfind(b"\n") + 1
@@ -49,7 +49,7 @@ def mend(file: Path) -> None:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Keep a second process out of a folder; a lock of a process that was killed is free."""
     from filelock import FileLock, Timeout
 

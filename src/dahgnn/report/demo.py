@@ -7,13 +7,12 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,6 +26,7 @@ from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.images.datasets import Dataset, load_embedded_digits
 from dahgnn.nn.hgnn import HGNN
 from dahgnn.nn.model import DAHGNN
+from dahgnn.progress import Observer, tell_epochs
 from dahgnn.report.projection import draw_embedding, tsne
 from dahgnn.training.fit import FitResult, accuracy, fit
 from dahgnn.training.run import Epoch
@@ -38,15 +38,6 @@ K = 10
 
 _PARTS = ("train", "validation", "test")
 _COLUMNS = ("Method", "Test accuracy, %", "Validation, %", "Epochs", "Seconds")
-
-
-class Observer(Protocol):
-    """Whoever wants to see the progress."""
-
-    def stage(
-        self, name: str, config: TrainingConfig | None = None
-    ) -> AbstractContextManager[Callable[[int, Epoch], None]]:
-        """Enter a stage; a stage that trains by ``config`` reports its epochs to what this yields."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +107,9 @@ def _compare(
         )
         suffix = f" {run + 1}/{runs}" if runs > 1 else ""
         for network in NETWORKS:
-            with observer.stage(network.name + suffix, network.training) as show:
-                line, result = _train(network, digits, hypergraph, split, run, partial(show, 0))
+            with observer.stage(network.name + suffix) as progress:
+                callback = partial(tell_epochs(progress, network.training), 0)
+                line, result = _train(network, digits, hypergraph, split, run, callback)
             lines.append(line)
             shown = shown or (result, split)
         with observer.stage("LabelSpreading" + suffix):
