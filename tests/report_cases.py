@@ -3,7 +3,7 @@
 import json
 from html.parser import HTMLParser
 
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&--><!--"
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}{% raw %}--><!--"
 
 
 def make_line(method="ours", run=0, accuracy=0.9, **changes):

@@ -11,8 +11,8 @@ def test_the_message_has_expected_got_and_remedy():
 
 
 def test_suggest_names_the_nearest_or_nobody():
-    assert checks.suggest("centr", ["centre", "shared"]) == "Did you mean 'centre'?"
-    assert checks.suggest("zzz", ["centre", "shared"]) == ""
+    assert checks.did_you_mean("centr", ["centre", "shared"]) == "Did you mean 'centre'?"
+    assert checks.did_you_mean("zzz", ["centre", "shared"]) == ""
 
 
 @pytest.mark.parametrize(

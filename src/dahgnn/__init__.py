@@ -11,18 +11,18 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from dahgnn._version import __version__
-from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
-from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.nn.hgnn import HGNN
-from dahgnn.nn.layers import DensityAwareAttention, HypergraphConvolution
-from dahgnn.nn.model import DAHGNN
-from dahgnn.nn.saving import load_model, save_model
-from dahgnn.training.fit import FitResult, fit, fit_many
-from dahgnn.training.splits import Split, split_per_class
 
 if TYPE_CHECKING:
     from dahgnn.classifier.estimator import DAHGNNClassifier
     from dahgnn.classifier.saving import load_classifier, save_classifier
+    from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
+    from dahgnn.graph.hypergraph import Hypergraph
+    from dahgnn.nn.hgnn import HGNN
+    from dahgnn.nn.layers import DensityAwareAttention, HypergraphConvolution
+    from dahgnn.nn.model import DAHGNN
+    from dahgnn.nn.saving import load_model, save_model
+    from dahgnn.training.fit import FitResult, fit, fit_many
+    from dahgnn.training.splits import Split, split_per_class
 
 __all__ = [
     "DAHGNN",
@@ -46,16 +46,35 @@ __all__ = [
     "split_per_class",
 ]
 
-
-_ESTIMATOR = {
+_MODULES = {
+    "DAHGNN": "nn.model",
     "DAHGNNClassifier": "classifier.estimator",
+    "DensityAwareAttention": "nn.layers",
+    "FitResult": "training.fit",
+    "HGNN": "nn.hgnn",
+    "Hypergraph": "graph.hypergraph",
+    "HypergraphConvolution": "nn.layers",
+    "ModelConfig": "config",
+    "PRESETS": "config",
+    "Split": "training.splits",
+    "TrainingConfig": "config",
+    "fit": "training.fit",
+    "fit_many": "training.fit",
     "load_classifier": "classifier.saving",
+    "load_model": "nn.saving",
     "save_classifier": "classifier.saving",
+    "save_model": "nn.saving",
+    "split_per_class": "training.splits",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimator when it is asked for: scikit-learn takes a second, which the rest need not pay."""
-    if name in _ESTIMATOR:
-        return getattr(import_module(f"dahgnn.{_ESTIMATOR[name]}"), name)
+    """Import what is asked for, so that ``dahgnn --help`` need not wait for torch and scikit-learn."""
+    if name in _MODULES:
+        return getattr(import_module(f"dahgnn.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'dahgnn' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """List what the package exports."""
+    return sorted({*globals(), *__all__})

@@ -36,7 +36,7 @@ def _sentence(name: str, owner: str, expected: str, got: object, remedy: str) ->
     return f"The '{name}' parameter of {owner} must be {expected}. Got {got}.{' ' + remedy if remedy else ''}"
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a did-you-mean sentence for an unknown name, or nothing when no name is near."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"Did you mean '{near[0]}'?" if near else ""
@@ -46,7 +46,7 @@ def check_choice(name: str, value: object, choices: Sequence[str], owner: str) -
     """Refuse a value that is not one of the choices."""
     if not isinstance(value, str) or value not in choices:
         expected = "one of " + ", ".join(f"'{choice}'" for choice in choices)
-        raise bad_value(name, owner, expected, repr(value), suggest(str(value), choices))
+        raise bad_value(name, owner, expected, repr(value), did_you_mean(str(value), choices))
 
 
 def check_flag(name: str, value: object, owner: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from dahgnn.checks import check_choice, check_count, check_flag, check_number, suggest
+from dahgnn.checks import check_choice, check_count, check_flag, check_number, did_you_mean
 
 PRECISIONS = ("float32", "bfloat16")
 CONVOLUTIONS = ("typed", "printed")
@@ -34,7 +34,7 @@ class _Settings:
         known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
         for key in mapping:
             if key not in known:
-                hint = suggest(str(key), known) or f"It has: {', '.join(known)}."
+                hint = did_you_mean(str(key), known) or f"It has: {', '.join(known)}."
                 raise ValueError(f"{cls.__name__} has no setting '{key}'. {hint}")
         return cls(**mapping)
 

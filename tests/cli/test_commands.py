@@ -9,7 +9,9 @@ from bench_lines import LINE
 from dahgnn import __version__
 from dahgnn.bench.measure import BenchConfig
 from dahgnn.cli import commands as cli
+from dahgnn.cli.parser import make_parser
 from dahgnn.config import TrainingConfig
+from dahgnn.progress import tell_epochs
 from dahgnn.training.run import Epoch
 
 
@@ -32,6 +34,23 @@ def test_help_lists_the_commands():
     assert "version" in done.stdout
 
 
+def test_every_command_of_the_parser_runs_something():
+    actions = make_parser()._subparsers._group_actions
+    assert set(actions[0].choices) == set(cli.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["features", "cifar"], "must be one of 'cifar10', 'svhn'. Got 'cifar'. Did you mean 'cifar10'?"),
+        (["bench", "--methods", "our"], "Got 'our'. Did you mean 'ours'?"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_a_suggestion(words, message, capsys):
+    assert cli.main(words) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_an_unknown_command_is_refused():
     done = run("dem")
     assert done.returncode == 2
@@ -40,11 +59,11 @@ def test_an_unknown_command_is_refused():
 
 def test_the_demo_gets_its_options_and_prints_the_report(tmp_path, monkeypatch, capsys):
     def run_demo(folder, observer, *, runs):
-        with observer.stage("Train", TrainingConfig()) as callback:
-            callback(0, EPOCH)
+        with observer.stage("Train") as progress:
+            tell_epochs(progress, TrainingConfig())(0, EPOCH)
         return f"report of {runs} runs in {folder.name}"
 
-    monkeypatch.setattr(cli, "run_demo", run_demo)
+    monkeypatch.setattr("dahgnn.report.demo.run_demo", run_demo)
     assert cli.main(["demo", "--out", str(tmp_path / "here"), "--runs", "2"]) == 0
     shown = capsys.readouterr()
     assert "report of 2 runs in here" in shown.out
@@ -59,7 +78,7 @@ def test_the_bench_gets_its_options_and_writes_what_it_is_asked_for(tmp_path, mo
         configs.append(config)
         yield from [LINE, LINE | {"nodes": 2000}]
 
-    monkeypatch.setattr(cli, "compare", compare)
+    monkeypatch.setattr("dahgnn.bench.measure.compare", compare)
     out, plot = tmp_path / "a.jsonl", tmp_path / "a.png"
     words = f"bench --nodes 1000 2000 --mnist images --repeats 3 --methods ours gat --out {out} --plot {plot}"
     assert cli.main(words.split()) == 0
@@ -77,14 +96,14 @@ def test_the_bench_keeps_what_it_has_when_interrupted(tmp_path, monkeypatch):
         yield LINE
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "compare", compare)
+    monkeypatch.setattr("dahgnn.bench.measure.compare", compare)
     assert cli.main(["bench", "--out", str(tmp_path / "a.jsonl")]) == 130
     assert json.loads((tmp_path / "a.jsonl").read_text()) == LINE
 
 
 def test_a_picture_without_matplotlib_fails_before_the_measurements(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr(cli, "compare", lambda _: pytest.fail("measured"))
+    monkeypatch.setattr("dahgnn.bench.measure.compare", lambda _: pytest.fail("measured"))
     assert cli.main(["bench", "--plot", "a.png"]) == 2
     expected = "dahgnn: matplotlib is not installed. It comes with dahgnn's extra 'bench'."
     assert capsys.readouterr().err.strip() == expected
@@ -127,7 +146,7 @@ def test_errors_are_one_line_and_a_status(monkeypatch, capsys, error, status, wo
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(cli, "run_demo", fail)
+    monkeypatch.setattr("dahgnn.report.demo.run_demo", fail)
     assert cli.main(["demo"]) == status
     assert capsys.readouterr().err.strip().endswith(words)
 
@@ -136,7 +155,7 @@ def test_an_error_of_our_own_keeps_its_traceback(monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(cli, "run_demo", fail)
+    monkeypatch.setattr("dahgnn.report.demo.run_demo", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         cli.main(["demo"])
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dahgnn import Hypergraph
 from dahgnn.graph import hypergraph as module
-from dahgnn.graph.neighbours import knn
+from dahgnn.graph.local_scale import LocalScale
+from dahgnn.graph.neighbours import ExactSearch, knn
 
 SMALL = [[0, 1, 5], [1, 2], [3]]
 
@@ -188,3 +189,14 @@ def test_to_another_device_and_back():
 def test_bad_input_is_refused(build, error, words):
     with pytest.raises(error, match=words):
         build()
+
+
+def test_neighbours_can_be_chosen_by_local_scale():
+    features = (
+        torch.randn(40, 3, generator=torch.Generator().manual_seed(4)) * torch.linspace(0.2, 4, 40)[:, None]
+    )
+    expected = Hypergraph.from_neighbors(LocalScale(ExactSearch(features)).among(4))
+    assert lists(Hypergraph.from_features(features, 4, metric="local-scale")) == lists(expected)
+    assert lists(expected) != lists(Hypergraph.from_features(features, 4))
+    with pytest.raises(ValueError, match="Did you mean 'local-scale'"):
+        Hypergraph.from_features(features, 4, metric="local")

@@ -27,13 +27,8 @@ class Recorder:
     @contextlib.contextmanager
     def stage(self, name):
         self.stages.append(name)
-        yield
 
-    @contextlib.contextmanager
-    def count(self, name):
-        self.stages.append(name)
-
-        def progress(done, total, last):
+        def progress(done, total, text="", *, seconds_left=None):
             self.heard.append((done, total))
             if done == self.interrupt_at:
                 raise KeyboardInterrupt

@@ -8,53 +8,16 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from fit_views import NONE_HELD_OUT, make_view
 from PIL import Image
 from report_cases import HOSTILE, Reader
 
 import dahgnn.report.fit_page as fit_page_module
-from dahgnn.report.fit_page import FitView, fit_page
+from dahgnn.report.fit_page import fit_page
 
 LONG = "x" * 500
-FOREIGN = [HOSTILE, "__proto__", "\u202eright to left", LONG, "constructor"]
+NAMES = [HOSTILE, "__proto__", "\u202eright to left", LONG, "constructor"]
 KINDS = {"f4": "<f4", "i4": "<i4", "i2": "<i2", "u2": "<u2", "u1": "u1"}
-
-
-NONE_HELD_OUT = {"held_out": np.zeros(0, dtype=int), "held_out_probabilities": np.zeros((0, 0))}
-
-
-def make_view(n=60, c=3, k=4, seed=0, **changes):
-    generator = np.random.default_rng(seed)
-    probabilities = generator.dirichlet(np.ones(c), size=n)
-    labelled = np.arange(n) % 3 > 0
-    held_out = np.flatnonzero(np.arange(n) % 3 == 2)
-    k = min(k, n - 1)
-    values = {
-        "title": "A fit",
-        "ids": [f"row-{i}" for i in range(n)],
-        "classes": [f"class {i}" for i in range(c)],
-        "probabilities": probabilities,
-        "given": np.where(labelled, generator.integers(c, size=n), -1),
-        "held_out": held_out,
-        "held_out_probabilities": generator.dirichlet(np.ones(c), size=len(held_out)),
-        "density": generator.gamma(2, size=n),
-        "position": generator.normal(size=(n, 2)),
-        "members": (np.arange(n)[:, None] + np.arange(k + 1)) % n,
-        "attention": generator.dirichlet(np.ones(k + 1), size=n),
-        "history": [
-            {
-                "network": number,
-                "epoch": e,
-                "train_loss": (2 + number) / (e + 1),
-                "validation_loss": math.nan if e == 0 else 1.0,
-                "train_accuracy": 0.5,
-            }
-            for number in range(2)
-            for e in range(5 - number)
-        ],
-        "best_epochs": [3, 2],
-        "metrics": {"held-out accuracy": "94.2 % of 20"},
-    }
-    return FitView(**(values | changes))
 
 
 def hostile_view():
@@ -63,9 +26,9 @@ def hostile_view():
         n,
         5,
         title=HOSTILE,
-        ids=[FOREIGN[i] if i < 5 else FOREIGN[i % 5] + str(i) for i in range(n)],
-        classes=FOREIGN,
-        metrics=dict.fromkeys(FOREIGN, HOSTILE),
+        ids=[NAMES[i] if i < 5 else NAMES[i % 5] + str(i) for i in range(n)],
+        classes=NAMES,
+        metrics=dict.fromkeys(NAMES, HOSTILE),
         details=[{"__proto__": HOSTILE, HOSTILE: LONG}] * n,
         projection=HOSTILE,
     )
@@ -118,7 +81,7 @@ def test_foreign_text_stays_text():
     # Title, heading, five facts and one's name, projection, class balance, and rows of the table.
     assert reader.text.count(HOSTILE) > 10
     data = reader.data()
-    assert data["classes"] == FOREIGN
+    assert data["classes"] == NAMES
     assert data["details"]["columns"] == ["__proto__", HOSTILE]
     assert data["details"]["rows"][0] == [HOSTILE, LONG]
     assert "alert" not in reader.scripts[2]
@@ -264,55 +227,9 @@ def test_images_over_the_limit_are_left_out_and_the_page_says_so(monkeypatch):
     assert "The images are left out" in reader.text
 
 
-def spoiled(name, place, value):
-    array = np.array(getattr(make_view(), name))
-    array[place] = value
-    return {name: array}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"ids": []}, "'ids' parameter of FitView must be at least one row. Got none"),
-        ({"classes": []}, "'classes' .* between 1 and 32,767 names. Got 0"),
-        ({"probabilities": np.ones((60, 2))}, r"'probabilities' .* of shape \(60, 3\). Got shape \(60, 2\)"),
-        (spoiled("probabilities", (7, 1), np.nan), r"'probabilities' .* finite .* Got nan at \(7, 1\)"),
-        (spoiled("probabilities", 7, 0.5), "'probabilities' .* sum to 1. Got a sum of 1.5 in row 7"),
-        (spoiled("probabilities", 7, [-0.5, 1, 0.5]), "'probabilities' .* at least 0, .* Got -0.5"),
-        (spoiled("given", 0, 3), "'given' .* between -1 and 2. Got 3"),
-        (spoiled("given", 2, -1), "'given' .* a label for each row .* the first is row 2"),
-        (spoiled("held_out", 0, 60), "'held_out' .* between 0 and 59. Got 60"),
-        ({"held_out": np.arange(4)}, r"'held_out' .* of shape \(20\). Got shape \(4,\)"),
-        (spoiled("held_out_probabilities", 7, 0.5), "'held_out_probabilities' .* sum to 1"),
-        (spoiled("density", 4, np.inf), r"'density' .* finite .* Got inf at \(4,\)"),
-        (spoiled("position", (4, 0), 1e39), r"'position' .* finite in single precision. Got 1e\+39"),
-        (spoiled("members", (4, 1), 60), "'members' .* between -1 and 59. Got 60"),
-        (spoiled("members", (4, 0), 5), "'members' .* centre first. Got 5 first in row 4"),
-        ({"members": np.zeros(60, dtype=int)}, r"'members' .* of shape \(60, k \+ 1\)"),
-        ({"members": np.zeros((60, 0), dtype=int)}, r"'members' .* of shape \(60, 0\)"),
-        (spoiled("attention", (4, 0), 2), "'attention' .* sum to 1"),
-        ({"best_epochs": [-1]}, "'best_epochs' .* at least 0"),
-        ({"details": [{}]}, "'details' .* of length 60, one for each id. Got 1"),
-        ({"images": np.zeros((60, 4), dtype=np.uint8)}, r"'images' .* \(60, height, width\) or"),
-        ({"images": np.zeros((60, 4, 4, 4), dtype=np.uint8)}, "'images' .* of shape"),
-    ],
-)
-def test_a_view_that_does_not_fit_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        fit_page(make_view(**changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"held_out": np.zeros(20)}, "'held_out' .* an array of integers. Got an array of float64"),
-        ({"density": np.array(["a"] * 60)}, "'density' .* an array of numbers. Got an array of <U1"),
-        ({"images": np.zeros((60, 4, 4))}, "'images' .* of uint8. Got float64"),
-    ],
-)
-def test_an_array_of_a_wrong_type_is_refused(changes, message):
-    with pytest.raises(TypeError, match=message):
-        fit_page(make_view(**changes))
+def test_a_view_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="'ids' parameter of FitView must be at least one row. Got none"):
+        fit_page(make_view(ids=[]))
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

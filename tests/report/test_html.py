@@ -3,9 +3,10 @@ import hashlib
 import json
 
 import pytest
+from jinja2 import UndefinedError
 from report_cases import HOSTILE, Reader
 
-from dahgnn.report.html import COLOURS, chart_text, chip, colour, data_block, document
+from dahgnn.report.html import COLOURS, chart_text, colour, data_block, environment, render_page
 
 
 def test_a_data_block_holds_any_text_and_ends_no_element():
@@ -25,19 +26,50 @@ def test_text_of_charts_is_shown_as_it_is():
     assert chart_text("<b>&</b>") == "&lt;b&gt;&amp;&lt;/b&gt;"
 
 
+def render(source, assets=(), title="A page", data=None, webgl=False, **context):
+    template = environment().from_string(source)
+    return render_page(template, context, title=title, data=data or {}, assets=assets, webgl=webgl)
+
+
+PAGE = '{% extends "page.html" %}{% import "parts.html" as parts %}{% block body %}BODY{% endblock %}'
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "{{ 7 * 7 }}", "{% for %}", "'\"&<"])
+def test_a_template_shows_text_as_it_is(text):
+    reader = Reader(
+        render(PAGE.replace("BODY", '<p title="{{ text }}">{{ text }}</p>'), title=text, text=text)
+    )
+    tags = [tag for tag, _ in reader.elements]
+    assert tags[-4:] == ["p", "script", "script", "script"]
+    assert next(a for tag, a in reader.elements if tag == "p") == {"title": text}
+    assert reader.text.count(text) == 2
+
+
+def test_a_template_may_not_ask_for_what_it_was_not_given():
+    with pytest.raises(UndefinedError, match="'absent' is undefined"):
+        render(PAGE.replace("BODY", "{{ absent }}"))
+
+
 def test_a_button_of_the_legend_escapes_its_text():
-    reader = Reader(chip("a-1", HOSTILE, colour(len(COLOURS) + 2), dashed=True))
-    assert [tag for tag, _ in reader.elements] == ["button", "i"]
-    assert reader.text == HOSTILE
-    assert reader.elements[1][1] == {"class": "dashed", "style": f"--c:{colour(2)}"}
+    body = "{{ parts.chip('a-1', text, colour(place), dashed=true) }}"
+    reader = Reader(render(PAGE.replace("BODY", body), title="", text=HOSTILE, place=len(COLOURS) + 2))
+    tags = [tag for tag, _ in reader.elements]
+    place = tags.index("button")
+    assert tags[place : place + 3] == ["button", "i", "script"]
+    assert reader.text.strip() == HOSTILE
+    assert reader.elements[place][1] | {"type": ""} == {
+        "type": "", "class": "chip", "data-group": "a-1", "aria-pressed": "true"
+    }  # fmt: skip
+    assert reader.elements[place + 1][1] == {"class": "dashed", "style": f"--c:{colour(2)}"}
 
 
-def test_the_document_runs_its_own_scripts_and_loads_nothing():
-    text = document(title=HOSTILE, body="<p>here</p>", data={"a": HOSTILE}, code="draw();")
+def test_the_page_runs_its_own_scripts_and_loads_nothing():
+    assets = ["fit_page.css", "fit_page.js"]
+    text = render(PAGE.replace("BODY", "<p>here</p>"), assets, title=HOSTILE, data={"a": HOSTILE})
     reader = Reader(text)
     tags = [tag for tag, _ in reader.elements]
     assert "img" not in tags
-    assert tags.count("script") == 3
+    assert (tags.count("script"), tags.count("style")) == (3, 2)
     assert reader.data() == {"a": HOSTILE}
     assert HOSTILE in reader.text  # the title
     assert reader.addresses() == []
@@ -52,9 +84,17 @@ def test_the_document_runs_its_own_scripts_and_loads_nothing():
 
 
 def test_webgl_is_the_one_reason_to_compile_code():
-    assert "'unsafe-eval'" in document(title="", body="", data={}, code="", webgl=True)[:600]
+    assert "'unsafe-eval'" in render(PAGE, webgl=True)[:600]
 
 
-def test_the_same_arguments_give_the_same_document():
-    first, second = (document(title="a", body="b", data=[1], code="c();") for _ in range(2))
-    assert first == second
+def test_the_same_arguments_give_the_same_page():
+    assert render(PAGE, data=[1]) == render(PAGE, data=[1])
+
+
+def test_no_template_switches_the_escape_off():
+    templates = environment().list_templates()
+    assert {"page.html", "parts.html", "fit_page.html", "experiment_page.html"} <= set(templates)
+    for name in templates:
+        source = environment().loader.get_source(environment(), name)[0]
+        assert "safe" not in source
+        assert "autoescape" not in source

@@ -135,13 +135,13 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path, monkeypatch, capsys, argument
 
 def test_features_are_trained_once_and_used(tmp_path, monkeypatch, capsys):
     write_cifar10(tmp_path, records=8)
-    monkeypatch.setattr(cli, "CONFIGS", {"cifar10": replace(SMALL, width=0.0625)})
+    monkeypatch.setattr("dahgnn.images.cnn.CONFIGS", {"cifar10": replace(SMALL, width=0.0625)})
     command = ["features", "cifar10", "--data", str(tmp_path), "--epochs", "1", "--offline"]
     assert cli.main(command) == 0
     shown = capsys.readouterr()
     assert "Train the CNN on 40 images" in shown.err
     assert " left" in shown.err  # at the start, although this is no terminal
-    assert re.search(r"^Train the CNN on 40 images.*: \d+ s$", shown.err, re.MULTILINE)
+    assert re.search(r"^Train the CNN on 40 images: epoch 1 of 1  loss .* s$", shown.err, re.MULTILINE)
     path = tmp_path / "features" / "cifar10.safetensors"
     assert f"% of the test images correctly. Features: {path}" in shown.out
     before = path.read_bytes()

@@ -40,8 +40,8 @@ def test_a_cell_holds_mean_deviation_and_the_printed_numbers(lines):
 
 def test_columns_are_what_was_run_and_what_is_asked_for(lines):
     # Two classes in the confusion matrix, so 10 and 30 a class are 20 and 60.
-    assert summarise(lines, make_spec(labels=[30, 10])).labels == {"mnist": (20, 60)}
-    assert summarise([make_line(labels=7, confusion=None)], make_spec()).labels == {"mnist": (7,)}
+    assert summarise(lines, make_spec(labels=[30, 10])).label_counts == {"mnist": (20, 60)}
+    assert summarise([make_line(labels=7, confusion=None)], make_spec()).label_counts == {"mnist": (7,)}
 
 
 def test_unknown_methods_and_datasets_are_left_out_with_a_warning(lines, caplog):
@@ -75,7 +75,7 @@ def test_holm_is_over_the_label_counts_of_a_pair():
         lines += [make_line("ours", run, value + gap, labels=labels) for run, value in enumerate(FIRST)]
         lines += [make_line("other", run, value, labels=labels) for run, value in enumerate(FIRST[::-1])]
     entries = summarise(lines, spec).comparisons
-    assert [entry.labels for entry in entries] == [20, 40, 60]
+    assert [entry.n_labelled for entry in entries] == [20, 40, 60]
     assert [entry.wilcoxon_holm for entry in entries] == holm([entry.wilcoxon for entry in entries])
     assert [entry.t_test_holm for entry in entries] == holm([entry.t_test for entry in entries])
     assert entries[1].t_test_holm == pytest.approx(3 * entries[1].t_test)

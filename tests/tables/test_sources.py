@@ -10,11 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyarrow import feather
 from rights import plain_user
 
-from dahgnn.tables import sources
-from dahgnn.tables.sources import MISSING_WORDS
+from dahgnn.tables.sources import MISSING_WORDS, Format, Source
 from dahgnn.tables.table import read_table
 
 
@@ -468,6 +466,17 @@ def test_an_array_that_claims_to_be_huge_is_refused(write):
         read_table(write(content, "data.npy"))
 
 
+def test_a_format_is_an_entry_of_the_registry(write, monkeypatch):
+    def read(path, wanted):
+        numbers = np.array([float(word) for word in path.read_text().split()])
+        return Source(n_rows=len(numbers), cells={"number": numbers})
+
+    monkeypatch.setattr("dahgnn.tables.sources.FORMATS", {".txt": Format(read)})
+    assert read_table(write("1 2 5", "data.TXT")).features.tolist() == [[1], [2], [5]]
+    with pytest.raises(ValueError, match="must end in one of .txt. Got '.csv'"):
+        read_table(write("a\n1\n"))
+
+
 @pytest.mark.parametrize("name", ["data.xlsx", "data", "data.csv.gz"])
 def test_an_unknown_suffix_is_refused(write, name):
     with pytest.raises(ValueError, match="must end in one of .csv, .tsv, .parquet, .npz, .npy. Got"):
@@ -542,21 +551,3 @@ def test_other_files_that_change_are_refused(write, monkeypatch, suffix, make, m
     monkeypatch.setattr(module, name, read_and_change)
     with pytest.raises(OSError, match=f"data.{suffix} changed while it was read"):
         read_table(path)
-
-
-def test_a_format_is_one_entry(tmp_path, monkeypatch):
-    """Feather, which pyarrow reads, added as CONTRIBUTING says."""
-
-    def read_feather(path, kept):
-        content = feather.read_table(path)
-        cells = {name: sources._from_arrow(content[name], name in kept) for name in content.column_names}
-        return sources.Source(n_rows=content.num_rows, cells=cells)
-
-    monkeypatch.setitem(sources.FORMATS, ".feather", sources._by_columns(read_feather))
-    table = pa.table({"size": [1.5, 2.5], "weight": [3, 5], "fruit": ["fig", None]})
-    feather.write_feather(table, tmp_path / "fruit.feather", compression="uncompressed")
-    read = read_table(tmp_path / "fruit.feather", label="fruit")
-    assert read.features.tolist() == [[1.5, 3.0], [2.5, 5.0]]
-    assert read.labels == ("fig", None)
-    with pytest.raises(ValueError, match=r"must end in one of .csv, .tsv, .parquet, .npz, .npy, .feather"):
-        read_table(tmp_path / "fruit.xlsx")

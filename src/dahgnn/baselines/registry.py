@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dahgnn.checks import check_choice, suggest
+from dahgnn.checks import check_choice, did_you_mean
 from dahgnn.config import ModelConfig
 from dahgnn.training.splits import Split
 
@@ -284,5 +284,5 @@ def check_parameters(kind: DirectKind, parameters: Mapping[str, Any], owner: str
     known = kind.list_parameters()
     for name in parameters:
         if name not in known:
-            hint = suggest(str(name), known) or f"It has: {', '.join(sorted(known)) or 'none'}."
+            hint = did_you_mean(str(name), known) or f"It has: {', '.join(sorted(known)) or 'none'}."
             raise ValueError(f"{owner} has no parameter '{name}'. {hint}")

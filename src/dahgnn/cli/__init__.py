@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: it parses words, calls the library and displays what comes back."""

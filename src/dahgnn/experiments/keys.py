@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dahgnn.checks import bad_value, suggest
+from dahgnn.checks import bad_value, did_you_mean
 
 Table = Mapping[str, Any]
 
@@ -17,7 +17,7 @@ def check_keys(table: object, known: set[str], owner: str, required: Sequence[st
         raise TypeError(f"{owner} must be a table. Got {table!r}.")
     for key in table:
         if key not in known:
-            hint = suggest(str(key), known) or f"It has: {', '.join(sorted(known))}."
+            hint = did_you_mean(str(key), known) or f"It has: {', '.join(sorted(known))}."
             raise ValueError(f"{owner} has no key '{key}'. {hint}")
     for key in required:
         if key not in table:

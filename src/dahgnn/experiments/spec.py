@@ -24,7 +24,7 @@ from dahgnn.checks import (
     check_flag,
     check_number,
     check_seed,
-    suggest,
+    did_you_mean,
 )
 from dahgnn.config import TrainingConfig
 from dahgnn.experiments.datasets import DATASETS, DatasetSpec, allowed_settings
@@ -152,7 +152,7 @@ def load_spec(source: str | Path) -> Spec:
         except UnicodeDecodeError as error:
             raise ValueError(f"The spec '{source}' must be a text in UTF-8. Got other bytes.") from error
     else:
-        hint = suggest(str(source), known) or f"There are: {', '.join(known)}."
+        hint = did_you_mean(str(source), known) or f"There are: {', '.join(known)}."
         raise FileNotFoundError(f"There is no spec or TOML file '{source}'. {hint}")
     folder = None if str(source) in known else Path(source).absolute().parent
     try:

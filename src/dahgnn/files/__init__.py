@@ -1,1 +1,1 @@
-"""Files that are replaced whole, lines that are whole or absent, tensors with a header."""
+"""Write files that are replaced whole, lines that are whole or absent, and tensors with a header."""

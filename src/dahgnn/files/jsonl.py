@@ -1,4 +1,4 @@
-"""Files of JSON lines that only grow: each line whole or absent, one writer at a time."""
+"""Read and write files of JSON lines that only grow: a line is whole or absent, and one process writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors in files: safetensors with a JSON header, written whole; nothing in them is executed."""
+"""Keep tensors in safetensors files with a JSON header, written whole; nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read_tensors(
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            # Copied: safetensors gives views of the file, and a file that is cut later would end the process.
+            # These are copies: safetensors gives views, and a file that is cut later would end the process.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118, no mapping
     except SafetensorError as error:
         raise ValueError(f"The file {path} is cut, damaged or not safetensors ({error}). {remedy}") from error

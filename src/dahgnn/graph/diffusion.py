@@ -55,8 +55,8 @@ class SimilarityGraph:
     def from_neighbors(cls, neighbors: Neighbors) -> SimilarityGraph:
         """Weigh neighbours by exp(−4 d² / d_k²), d_k being the distance to the k-th, and symmetrise.
 
-        These are the weights of Calder et al. (2020). A row that is among its own neighbours is not similar to
-        itself: it would count in its degree and tell nothing.
+        These are the weights of Calder et al. (2020). A row that is among its own neighbours is not similar
+        to itself: it would count in its degree and tell nothing.
         """
         from scipy.sparse import csr_array
 

@@ -22,7 +22,8 @@ from dahgnn.checks import (
     check_neighbours,
 )
 from dahgnn.config import NEIGHBOURHOODS
-from dahgnn.graph.neighbours import Neighbors, knn
+from dahgnn.graph.local_scale import METRICS
+from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.kernels.incidence import Incidence, Segments
 from dahgnn.ops.sparse import gather_sum
 
@@ -62,7 +63,9 @@ class Hypergraph:
     weights: Tensor | None = None
 
     @classmethod
-    def from_features(cls, features: object, k: int = 10, *, weights: object = None) -> Hypergraph:
+    def from_features(
+        cls, features: object, k: int = 10, *, metric: str = "euclidean", weights: object = None
+    ) -> Hypergraph:
         """Join every node with its k nearest others, section 3.1: n hyperedges of k + 1 nodes.
 
         Parameters
@@ -71,6 +74,9 @@ class Hypergraph:
             One row a node; finite numbers.
         k : int
             Neighbours a node, the node itself not counted.
+        metric : {"euclidean", "local-scale"}
+            By what the nearest are chosen: by plain distance, as in the paper, or by one that counts how
+            dense both places are, see `dahgnn.graph.local_scale`.
         weights : array, (n,), optional
             Positive hyperedge weights.
 
@@ -82,7 +88,8 @@ class Hypergraph:
         owner = "Hypergraph.from_features"
         points = as_features(features, owner)
         check_neighbours(k, len(points), owner)
-        return cls.from_neighbors(knn(points, k), weights=weights)
+        check_choice("metric", metric, tuple(METRICS), owner)
+        return cls.from_neighbors(METRICS[metric](build_search(points)).among(k), weights=weights)
 
     @classmethod
     def from_neighbors(cls, neighbors: object, *, weights: object = None) -> Hypergraph:

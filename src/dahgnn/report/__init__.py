@@ -1,1 +1,1 @@
-"""Summaries, tests, tables, charts and pages."""
+"""Reports on fits and experiments: summaries, significance tests, tables, charts and pages."""

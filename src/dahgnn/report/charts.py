@@ -1,4 +1,4 @@
-"""Charts and matrices of a report, as what the page's script draws."""
+"""The charts and matrices of a report, as plain values that the page's script draws."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dahgnn.report.summary import Cell, Comparison, Method, Summary
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-# Points of a learning curve; the run lines hold no more.
+# A learning curve has so many points; the run lines hold no more.
 _POINTS = 40
 _CURVES = ("train_loss", "validation_loss", "validation_accuracy")
 _MARGIN = {"l": 52, "r": 14, "t": 14, "b": 46}
@@ -48,7 +48,7 @@ def _plain(figure: Figure) -> dict[str, Any]:
 def _labels_figure(summary: Summary, dataset: str) -> Figure:
     from plotly.graph_objects import Figure
 
-    columns = list(summary.labels[dataset])
+    columns = list(summary.label_counts[dataset])
     traces: list[dict[str, Any]] = []
     for place, method in enumerate(summary.methods):
         cells = [
@@ -74,7 +74,7 @@ def _labels_figure(summary: Summary, dataset: str) -> Figure:
 
 def _measured_traces(cells: Sequence[Cell], method: Method, place: int) -> list[dict[str, Any]]:
     """Return the band and the line of a method; one button hides both."""
-    x = [cell.labels for cell in cells]
+    x = [cell.n_labelled for cell in cells]
     low, high = ([cell.mean + sign * (cell.deviation or 0) for cell in cells] for sign in (-1, 1))
     shared = {
         "type": "scatter",
@@ -144,7 +144,7 @@ def _pairs_figure(summary: Summary, dataset: str) -> Figure:
                 "legendgroup": f"pair-{place}",
                 "offsetgroup": f"pair-{place}",
                 "name": chart_text(" less ".join(summary.title_of(name) for name in pair)),
-                "x": [f"{entry.labels:,}" for entry in mine],
+                "x": [f"{entry.n_labelled:,}" for entry in mine],
                 "y": [entry.difference for entry in mine],
                 "error_y": {
                     "type": "data",
@@ -158,7 +158,7 @@ def _pairs_figure(summary: Summary, dataset: str) -> Figure:
                 "hovertemplate": "%{x} labels: %{y:+.2f} points<br>%{text}",
             }
         )
-    columns = [f"{count:,}" for count in summary.labels[dataset]]
+    columns = [f"{count:,}" for count in summary.label_counts[dataset]]
     axes = {
         "xaxis": {
             "type": "category",
@@ -228,7 +228,7 @@ def _wrapped(title: str, width: int = 18) -> str:
 
 
 def _place(summary: Summary, line: Line) -> tuple[int, int, int] | None:
-    """Return a line's dataset and method by number, and its labels, or None if the summary left it out."""
+    """Return a line's dataset and method by number, and its label count, or None if it was left out."""
     key = (line["dataset"], line["method"], line["labels"])
     if key not in summary.cells:
         return None

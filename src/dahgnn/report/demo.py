@@ -19,8 +19,8 @@ from dahgnn.experiments.runner import run_experiment
 from dahgnn.experiments.spec import Spec, load_spec
 from dahgnn.files.atomic import replacing
 from dahgnn.files.jsonl import Line
+from dahgnn.progress import Observer, tell_fits
 from dahgnn.report.projection import draw_embedding, tsne
-from dahgnn.report.reproduce import Observer
 
 _COLUMNS = ("Method", "Test accuracy, %", "Validation, %", "Epochs", "Seconds")
 
@@ -49,8 +49,9 @@ def run_demo(folder: Path, observer: Observer, *, runs: int = 3) -> str:
     with observer.stage("Read the digits and find their neighbours"):
         task = load_task(spec.datasets[0], spec.k, folder)
     with tempfile.TemporaryDirectory() as temporary:
-        with observer.count(spec.title) as progress:
-            run_experiment(spec, Path(temporary), {task.name: task}, jobs=1, progress=progress)
+        with observer.stage(spec.title) as progress:
+            heard = tell_fits(progress)
+            run_experiment(spec, Path(temporary), {task.name: task}, jobs=1, progress=heard)
         lines = read_lines(Path(temporary) / "runs.jsonl")
         contents = {name: (Path(temporary) / name).read_bytes() for name in ("runs.jsonl", "spec.json")}
     titles = {method.name: method.title for method in spec.methods}

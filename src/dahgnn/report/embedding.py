@@ -1,23 +1,23 @@
-"""Embeddings side by side: as a picture for paper, and as a page that shows the image of each point."""
+"""Show embeddings side by side: as a picture for paper, and as a page with the image of each point."""
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.checks import as_indices, as_labels, bad_type, bad_value
 from dahgnn.files.atomic import replacing
-from dahgnn.report.html import chart_text, chip, colour, document
+from dahgnn.report.html import chart_text, colour, render_page
+from dahgnn.report.image_sheets import image_sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,16 +28,16 @@ MOST_POINTS = 10_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Panel:
-    """One method's embedding.
+    """The embedding of one method, and what the method predicts.
 
     Parameters
     ----------
     title : str
-        Names the method.
+        The name of the method.
     layout : Tensor, (n, 2)
         Where each node stands, from `dahgnn.report.projection.tsne`.
     predictions : Tensor of int64, (n,)
-        Predicted classes.
+        The predicted class of each node.
     test : Tensor of int64
         The nodes that the accuracy counts, and among which the wrong ones are marked.
     """
@@ -65,11 +65,11 @@ def draw_pair(
     Parameters
     ----------
     path : Path
-        Of the picture; the ending chooses the format (png, pdf, svg), PNG without one.
+        Where the picture goes; the ending chooses the format (png, pdf, svg), PNG without one.
     panels : sequence of Panel
         From left to right.
     labels : Tensor of int64, (n,)
-        True classes.
+        The true class of each node.
     classes : sequence of str, optional
         Names of the classes; their numbers by default.
     """
@@ -127,7 +127,7 @@ def interactive_embedding(
     Parameters
     ----------
     path : Path
-        Of the page; it needs no other file and no network.
+        Where the page goes; it needs no other file and no network.
     panels : sequence of Panel
         Shown side by side, or below each other on a phone.
     labels : Tensor of int64, (n,)
@@ -137,7 +137,7 @@ def interactive_embedding(
     classes : sequence of str, optional
         Names of the classes; their numbers by default.
     title : str
-        Of the page.
+        The heading of the page.
     """
     names = _check(panels, labels, classes, "interactive_embedding")
     if len(labels) > MOST_POINTS:
@@ -147,20 +147,25 @@ def interactive_embedding(
         )
     _check_images(images, len(labels))
     columns = math.ceil(math.sqrt(len(images)))
-    text = document(
+    text = render_page(
+        "embedding.html",
+        {
+            "n_nodes": len(labels),
+            "names": names,
+            "headings": [f"{panel.title}: {panel.accuracy(labels)}" for panel in panels],
+        },
         title=title,
-        body=_body(title, panels, labels, names),
         data={
             "figures": [_figure(panel, labels, names) for panel in panels],
             "predictions": [panel.predictions.tolist() for panel in panels],
             "labels": labels.tolist(),
-            # Text of the tooltip, which sets it as text: no escape.
+            # The tooltip sets these as text, so that they need no escape.
             "names": {str(label): name for label, name in names.items()},
-            "sprite": "data:image/png;base64," + _sprite(images, columns),
+            "sprite": image_sheet(_with_channels_last(images), columns),
             "columns": columns,
             "size": [images.shape[3], images.shape[2]],
         },
-        code=_CODE,
+        assets=("embedding.js",),
         webgl=True,
     )
     with replacing(path) as temporary:
@@ -195,35 +200,10 @@ def _check_images(images: Tensor, n: int) -> None:
         raise bad_value("images", "interactive_embedding", expected, tuple(images.shape))
 
 
-def _sprite(images: Tensor, columns: int) -> str:
-    """Return all images in one PNG, row by row, in base64."""
-    from PIL import Image
-
-    n, channels, height, width = images.shape
-    rows = math.ceil(n / columns)
-    sheet = torch.zeros(rows * columns, channels, height, width, dtype=torch.uint8)
-    sheet[:n] = images
-    tiled = sheet.view(rows, columns, channels, height, width).permute(0, 3, 1, 4, 2)
-    pixels = tiled.reshape(rows * height, columns * width, channels).numpy()
-    file = io.BytesIO()
-    Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels).save(file, "PNG")
-    return base64.b64encode(file.getvalue()).decode()
-
-
-def _body(title: str, panels: Sequence[Panel], labels: Tensor, names: Mapping[int, str]) -> str:
-    chips = "".join(chip(f"class-{label}", name, colour(label)) for label, name in names.items())
-    chips += chip("wrong", "wrong", "var(--text)") + chip("right", "right", "var(--faint)")
-    cards = "".join(
-        f'<div class="card"><h3>{escape(panel.title)}: {panel.accuracy(labels)}</h3>'
-        f'<div class="map"><div class="chart" id="panel-{place}"></div><i id="ring-{place}"></i></div></div>'
-        for place, panel in enumerate(panels)
-    )
-    return (
-        f"<header><h1>{escape(title)}</h1><p>{len(labels):,} nodes, coloured by true class; rings mark test "
-        "nodes with a wrong prediction. Point at a node to see it here and in the other panel.</p></header>"
-        f'<main><div class="chips dots">{chips}</div><div class="cards">{cards}</div></main>'
-        '<div id="tip" role="status"><canvas></canvas><span></span></div>'
-    )
+def _with_channels_last(images: Tensor) -> NDArray[Any]:
+    """Return images (n, height, width), or (n, height, width, 3) if they have colours."""
+    pixels = images.permute(0, 2, 3, 1).numpy()
+    return np.asarray(pixels[..., 0] if pixels.shape[3] == 1 else pixels)
 
 
 def _figure(panel: Panel, labels: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
@@ -285,62 +265,3 @@ def _coordinates(panel: Panel, nodes: Tensor) -> dict[str, list[float]]:
     return {
         axis: [round(v, 2) for v in panel.layout[nodes, place].tolist()] for place, axis in enumerate("xy")
     }
-
-
-_CODE = """
-const tip = find('tip'), canvas = tip.querySelector('canvas'), words = tip.querySelector('span');
-const pen = canvas.getContext('2d'), sheet = new Image(), [width, height] = data.size;
-canvas.width = width; canvas.height = height;
-sheet.src = data.sprite;
-const places = data.figures.map(figure => {
-  const found = new Map();
-  for (const trace of figure.data) if (trace.customdata)
-    trace.customdata.forEach((node, i) => found.set(node, [trace.x[i], trace.y[i]]));
-  return found;
-});
-const named = label => data.names[label] ?? label;
-// A ring of the page's own: one of plotly's would redraw all points at each move of the pointer.
-let pointed = null;
-function point(node) {
-  pointed = node;
-  data.figures.forEach((_, panel) => {
-    const ring = find('ring-' + panel), {xaxis, yaxis} = find('panel-' + panel)._fullLayout;
-    ring.style.display = node === null ? 'none' : 'block';
-    if (node === null) return;
-    const [x, y] = places[panel].get(node);
-    ring.style.left = xaxis._offset + xaxis.l2p(x) + 'px';
-    ring.style.top = yaxis._offset + yaxis.l2p(y) + 'px';
-  });
-}
-function show(node, panel, event) {
-  pen.clearRect(0, 0, width, height);
-  pen.drawImage(sheet, node % data.columns * width, Math.floor(node / data.columns) * height, width, height,
-    0, 0, width, height);
-  words.textContent = 'node ' + node + '\\ntrue: ' + named(data.labels[node]) +
-    '\\npredicted: ' + named(data.predictions[panel][node]);
-  tip.style.display = 'flex';
-  const box = tip.getBoundingClientRect(), gap = 16;
-  const fit = (at, size, room) => Math.max(4, at + gap + size > room ? at - gap - size : at + gap);
-  tip.style.left = fit(event.clientX, box.width, innerWidth) + 'px';
-  tip.style.top = fit(event.clientY, box.height, innerHeight) + 'px';
-}
-function leave() { tip.style.display = 'none'; point(null); }
-function meet(panel, {points, event}) {
-  const node = points[0].customdata;
-  if (node === undefined) return;
-  point(node);
-  show(node, panel, event.touches?.[0] ?? event);
-}
-data.figures.forEach((figure, panel) => {
-  const id = 'panel-' + panel;
-  if (innerWidth < 520) for (const {marker} of figure.data) marker.size *= 0.6;
-  draw(id, figure.data, figure.layout).then(() => {
-    // A tap is a click; not every touch screen sends the movement before it.
-    for (const kind of ['plotly_hover', 'plotly_click']) find(id).on(kind, found => meet(panel, found));
-    find(id).on('plotly_unhover', leave);
-    for (const kind of ['plotly_relayouting', 'plotly_relayout']) find(id).on(kind, () => point(pointed));
-  });
-});
-addEventListener('scroll', leave, {passive: true});
-addEventListener('resize', leave);
-"""

@@ -1,4 +1,4 @@
-"""An embedding in the plane, and its picture."""
+"""Lay an embedding out in the plane, and draw its picture."""
 
 from __future__ import annotations
 
@@ -8,33 +8,31 @@ import torch
 from torch import Tensor
 
 from dahgnn.files.atomic import replacing
-from dahgnn.graph.neighbours import nearest
 
-# More rows would take minutes.
+# The layout of more rows would take minutes.
 MOST_BY_TSNE = 20_000
 
 
 def tsne(embedding: Tensor, *, seed: int) -> Tensor:
     """Lay an embedding (n, d) out in the plane, (n, 2) (van der Maaten and Hinton, 2008; openTSNE).
 
-    Of more than `MOST_BY_TSNE` rows a sample is laid out, and each of the others stands among the three of
-    them that are nearest to it.
+    Of more than `MOST_BY_TSNE` rows a sample is laid out, and openTSNE places each of the others at the
+    median of its nearest rows in the sample.
     """
     from openTSNE import TSNE
 
     n = len(embedding)
-    drawn = torch.arange(n)
+    order = torch.arange(n)
     if n > MOST_BY_TSNE:
-        drawn = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:MOST_BY_TSNE].sort().values
-    sample = embedding[drawn]
-    fitted = TSNE(n_jobs=torch.get_num_threads(), random_state=seed).fit(sample.numpy())
-    layout = torch.from_numpy(fitted.__array__())
-    if n <= MOST_BY_TSNE:
-        return layout
-    found = nearest(embedding.float(), sample.float(), 3)
-    closeness = (found.distances + 1e-12).reciprocal().double()
-    weights = closeness / closeness.sum(1, keepdim=True)
-    return (layout[found.indices] * weights.unsqueeze(-1)).sum(1)
+        order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    sample, others = order[:MOST_BY_TSNE], order[MOST_BY_TSNE:]
+    fitted = TSNE(n_jobs=torch.get_num_threads(), random_state=seed).fit(embedding[sample].numpy())
+    layout = torch.empty(n, 2, dtype=torch.float64)
+    layout[sample] = torch.from_numpy(fitted.__array__())
+    if len(others):
+        placed = fitted.prepare_partial(embedding[others].numpy(), initialization="median")
+        layout[others] = torch.from_numpy(placed.__array__())
+    return layout
 
 
 def draw_embedding(
@@ -45,7 +43,7 @@ def draw_embedding(
     Parameters
     ----------
     path : Path
-        Of the picture; the ending chooses the format, PNG without one.
+        Where the picture goes; the ending chooses the format, PNG without one.
     layout : Tensor, (n, 2)
         Where each node stands.
     labels, predictions : Tensor of int64, (n,)

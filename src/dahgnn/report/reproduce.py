@@ -4,40 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
 from dahgnn.checks import check_choice, check_count, check_device
 from dahgnn.experiments.datasets import DatasetSpec, Task, draw_nodes, load_task
 from dahgnn.experiments.fitting import figure_results
-from dahgnn.experiments.runner import Progress, run_experiment
+from dahgnn.experiments.runner import run_experiment
 from dahgnn.experiments.spec import Spec
 from dahgnn.experiments.tuning import run_search
 from dahgnn.files.atomic import replacing
 from dahgnn.files.jsonl import lock_folder
 from dahgnn.images.datasets import CLASSES, load_images
-from dahgnn.images.downloads import Progress as Received
 from dahgnn.images.downloads import fetch
+from dahgnn.progress import Observer, tell_downloads, tell_fits
 from dahgnn.report.embedding import Panel, draw_pair, interactive_embedding
 from dahgnn.report.experiment_page import write_report
 from dahgnn.report.projection import tsne
-
-
-class Observer(Protocol):
-    """Whoever wants to see the progress."""
-
-    def stage(self, name: str) -> AbstractContextManager[object]:
-        """Enter a stage of unknown length."""
-
-    def count(self, name: str) -> AbstractContextManager[Progress]:
-        """Enter a stage of many fits; what this yields hears of each."""
-
-    def received(self) -> Received:
-        """Return what hears of the bytes of a download."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,25 +81,21 @@ def reproduce(
     for dataset in chosen:
         # A figure shows the images, whatever the features are.
         if dataset.has_images and (dataset.features == "pixels" or spec.figure):
-            fetch(dataset.name, data, progress=observer.received(), offline=options.offline)
+            with tell_downloads(observer) as received:
+                fetch(dataset.name, data, progress=received, offline=options.offline)
         with observer.stage(f"Read {dataset.title} and find its neighbours"):
             tasks[dataset.name] = load_task(dataset, spec.k, data, device)
     if spec.search is not None:
-        with observer.count(spec.title) as progress:
-            run_search(spec, folder, tasks, device=device, progress=progress)
+        with observer.stage(spec.title) as progress:
+            run_search(spec, folder, tasks, device=device, progress=tell_fits(progress))
         return [folder / "trials.jsonl"]
     if spec.figure:
         with lock_folder(folder):
             return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
-    with observer.count(spec.title) as progress:
+    with observer.stage(spec.title) as progress:
+        heard = tell_fits(progress)
         run_experiment(
-            spec,
-            folder,
-            tasks,
-            methods=options.methods,
-            device=device,
-            jobs=options.jobs,
-            progress=progress,
+            spec, folder, tasks, methods=options.methods, device=device, jobs=options.jobs, progress=heard
         )
     with observer.stage("Write the report"):
         return write_report(folder)

@@ -1,8 +1,7 @@
-"""Whether two methods differ by more than chance, over runs on the same splits."""
+"""Test whether two methods differ by more than chance, over runs on the same splits."""
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,11 +49,20 @@ def compare_runs(
     n = len(differences)
     if n < 2:
         return PairedTest(n=n, difference=differences[0] if n else None, note=_few(n))
-    mean = statistics.fmean(differences)
-    half = _half_interval(differences)
-    wilcoxon, t_test, note = _p_values(differences)
+    low, high, t_test = _t_test(differences)
+    wilcoxon, note = _wilcoxon(differences)
+    if n < LEAST_PAIRS:
+        t_test = None
+    elif t_test is None and not note:
+        note = "no t-test, all differences are equal"
     return PairedTest(
-        n=n, difference=mean, low=mean - half, high=mean + half, wilcoxon=wilcoxon, t_test=t_test, note=note
+        n=n,
+        difference=statistics.fmean(differences),
+        low=low,
+        high=high,
+        wilcoxon=wilcoxon,
+        t_test=t_test,
+        note=note,
     )
 
 
@@ -62,24 +70,26 @@ def _few(n: int) -> str:
     return f"no test with {n} of at least {LEAST_PAIRS} pairs"
 
 
-def _half_interval(differences: Sequence[float]) -> float:
+def _t_test(differences: Sequence[float]) -> tuple[float, float, float | None]:
+    """Return the 95 % interval of the mean and the p-value, which equal differences have not."""
     from scipy import stats
 
-    n = len(differences)
-    return float(stats.t.ppf(0.975, n - 1)) * statistics.stdev(differences) / math.sqrt(n)
+    if len(set(differences)) == 1:
+        return differences[0], differences[0], None
+    found = stats.ttest_1samp(differences, 0)
+    interval = found.confidence_interval(confidence_level=0.95)
+    return float(interval.low), float(interval.high), float(found.pvalue)
 
 
-def _p_values(differences: Sequence[float]) -> tuple[float | None, float | None, str]:
+def _wilcoxon(differences: Sequence[float]) -> tuple[float | None, str]:
+    """Return the p-value of the signed-rank test, or why there is none."""
     from scipy import stats
 
     if len(differences) < LEAST_PAIRS:
-        return None, None, _few(len(differences))
+        return None, _few(len(differences))
     if not any(differences):
-        return None, None, "no test, all differences are zero"
-    wilcoxon = float(stats.wilcoxon(differences).pvalue)
-    if len(set(differences)) == 1:
-        return wilcoxon, None, "no t-test, all differences are equal"
-    return wilcoxon, float(stats.ttest_1samp(differences, 0).pvalue), ""
+        return None, "no test, all differences are zero"
+    return float(stats.wilcoxon(differences).pvalue), ""
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

@@ -1,4 +1,4 @@
-"""What run lines say, and nothing else: means and deviations beside the paper's, paired tests, times."""
+"""Summarise run lines: means and deviations beside the paper's, paired tests, and times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dahgnn.checks import bad_value, suggest
+from dahgnn.checks import bad_value, did_you_mean
 from dahgnn.environment import name_device
 from dahgnn.files.jsonl import Line
 from dahgnn.report.significance import PairedTest, compare_runs, holm
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A row of the tables."""
+    """A row of the tables; the charts hide some methods until a reader asks for them."""
 
     name: str
     title: str
@@ -39,27 +39,27 @@ class Cell:
     ----------
     dataset, method : str
         Names as in the run lines.
-    labels : int
-        Labelled nodes in all.
+    n_labelled : int
+        How many nodes are labelled, over all classes.
     runs : tuple of int
         The runs that are there, in order.
     values : tuple of float
         Test accuracy of each of them.
     mean : float
-        Of the values.
+        The mean of the values.
     deviation : float or None
         Standard deviation of the values, with n − 1 in the denominator; none of a single run.
     seconds : float
-        Mean of a fit.
+        The mean time of a fit.
     epochs : float or None
-        Mean of a fit; none for methods without epochs.
+        The mean number of epochs of a fit; none for methods without epochs.
     published : tuple of float or None
         Mean and deviation that the paper prints for this method.
     """
 
     dataset: str
     method: str
-    labels: int
+    n_labelled: int
     runs: tuple[int, ...]
     values: tuple[float, ...]
     mean: float
@@ -122,7 +122,7 @@ class Comparison:
     dataset: str
     first: str
     second: str
-    labels: int
+    n_labelled: int
     n: int
     difference: float | None
     low: float | None
@@ -138,9 +138,10 @@ class Comparison:
 class Summary:
     """All that the report says, from run lines and their specification.
 
-    ``datasets`` maps the names of those with lines to their titles, ``absent`` holds the titles of the rest,
-    ``labels`` the columns of each dataset; ``devices`` counts lines, ``versions`` are those of packages,
-    ``cnn`` holds the test accuracies of the CNNs whose features were used, by title.
+    ``datasets`` maps the names of those with lines to their titles, and ``absent`` holds the titles of the
+    rest. ``label_counts`` holds the columns of each dataset's table, which are numbers of labelled nodes.
+    ``devices`` counts the lines of each device, and ``versions`` are those of packages. ``cnn`` holds the
+    test accuracies of the CNNs whose features were used, by the dataset's title.
     """
 
     name: str
@@ -149,7 +150,7 @@ class Summary:
     datasets: dict[str, str]
     absent: tuple[str, ...]
     methods: tuple[Method, ...]
-    labels: dict[str, tuple[int, ...]]
+    label_counts: dict[str, tuple[int, ...]]
     cells: dict[tuple[str, str, int], Cell]
     printed: dict[tuple[str, str, int], tuple[float, float]]
     agreements: tuple[Agreement, ...]
@@ -208,8 +209,8 @@ def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
         raise bad_value("lines", "summarise", "at least one run line", "none", "Run the experiment first.")
     datasets = {name: title for name, title in titles.items() if any(x["dataset"] == name for x in known)}
     per_class = {entry["name"]: entry.get("labels") or spec["labels"] for entry in spec["datasets"]}
-    labels = {name: _columns(known, name, per_class[name]) for name in datasets}
-    printed = _printed(spec, labels)
+    label_counts = {name: _columns(known, name, per_class[name]) for name in datasets}
+    printed = _printed(spec, label_counts)
     groups = _group(known)
     cells = {place: _cell(place, group, printed.get(place)) for place, group in groups.items()}
     finished = sorted((line["finished"] for line in known), key=_moment)
@@ -220,11 +221,11 @@ def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
         datasets=datasets,
         absent=tuple(title for name, title in titles.items() if name not in datasets),
         methods=methods,
-        labels=labels,
+        label_counts=label_counts,
         cells=cells,
         printed=printed,
         agreements=_agreements(methods, cells, printed),
-        comparisons=_comparisons(groups, datasets, labels, _pairs(spec, methods)),
+        comparisons=_comparisons(groups, datasets, label_counts, _pairs(spec, methods)),
         n_lines=len(known),
         expected=sum(map(len, per_class.values())) * len(methods) * spec["runs"],
         devices=dict(sorted(Counter(name_device(line["device"]) for line in known).items())),
@@ -266,7 +267,7 @@ def _columns(lines: Sequence[Line], dataset: str, per_class: Sequence[int]) -> t
 
 
 def _printed(
-    spec: Mapping[str, Any], labels: Mapping[str, tuple[int, ...]]
+    spec: Mapping[str, Any], label_counts: Mapping[str, tuple[int, ...]]
 ) -> dict[tuple[str, str, int], tuple[float, float]]:
     """Return the paper's mean and deviation, in the columns that the tables have."""
     return {
@@ -275,7 +276,7 @@ def _printed(
         for method, row in spec.get("published", {}).get(dataset, {}).items()
         for count, values in row.items()
         # Of a dataset without lines nobody knows the columns: all that is printed is still to be measured.
-        if dataset not in labels or int(count) in labels[dataset]
+        if dataset not in label_counts or int(count) in label_counts[dataset]
     }
 
 
@@ -303,7 +304,7 @@ def _cell(
     return Cell(
         dataset=place[0],
         method=place[1],
-        labels=place[2],
+        n_labelled=place[2],
         runs=tuple(group),
         values=values,
         mean=statistics.fmean(values),
@@ -338,12 +339,12 @@ def _agreements(
     candidates = [name for name in ours if name in rows]
     if not candidates:
         return ()
-    # The hardest to meet: the row with the most cells, and among equals the most accurate.
+    # The row with the most cells is the hardest to meet, and among equals the most accurate.
     reference = max(candidates, key=lambda name: (len(rows[name]), statistics.fmean(rows[name])))
     best: dict[tuple[str, int], float] = {}
-    for (dataset, method, labels), cell in cells.items():
+    for (dataset, method, n_labelled), cell in cells.items():
         if method not in ours:
-            best[dataset, labels] = max(cell.mean, best.get((dataset, labels), -math.inf))
+            best[dataset, n_labelled] = max(cell.mean, best.get((dataset, n_labelled), -math.inf))
     return tuple(_agreement(name, name if name in rows else reference, cells, printed, best) for name in ours)
 
 
@@ -356,16 +357,16 @@ def _agreement(
 ) -> Agreement:
     mine = {(place[0], place[2]): values for place, values in printed.items() if place[1] == against}
     pairs = [
-        (cells[dataset, method, labels], values)
-        for (dataset, labels), values in mine.items()
-        if (dataset, method, labels) in cells
+        (cells[dataset, method, n_labelled], values)
+        for (dataset, n_labelled), values in mine.items()
+        if (dataset, method, n_labelled) in cells
     ]
     return Agreement(
         method=method,
         against=against,
         within=sum(agrees(cell, values) is True for cell, values in pairs),
         above=sum(cell.mean > values[0] for cell, values in pairs),
-        ahead=sum(cell.mean > best.get((cell.dataset, cell.labels), math.inf) for cell, _ in pairs)
+        ahead=sum(cell.mean > best.get((cell.dataset, cell.n_labelled), math.inf) for cell, _ in pairs)
         if best
         else None,
         measured=len(pairs),
@@ -378,7 +379,7 @@ def _pairs(spec: Mapping[str, Any], methods: Sequence[Method]) -> list[tuple[str
     for name in (name for pair in spec.get("comparisons", []) for name in pair):
         if name not in known:
             raise bad_value(
-                "comparisons", "spec.json", "pairs of its methods", repr(name), suggest(name, known)
+                "comparisons", "spec.json", "pairs of its methods", repr(name), did_you_mean(name, known)
             )
     return [(first, second) for first, second in spec.get("comparisons", [])]
 
@@ -386,7 +387,7 @@ def _pairs(spec: Mapping[str, Any], methods: Sequence[Method]) -> list[tuple[str
 def _comparisons(
     groups: Mapping[tuple[str, str, int], Mapping[int, Line]],
     datasets: Iterable[str],
-    labels: Mapping[str, tuple[int, ...]],
+    label_counts: Mapping[str, tuple[int, ...]],
     pairs: Sequence[tuple[str, str]],
 ) -> tuple[Comparison, ...]:
     found: list[Comparison] = []
@@ -394,7 +395,7 @@ def _comparisons(
         for pair in pairs:
             drafts = {
                 count: compare_runs(*(groups.get((dataset, name, count), {}) for name in pair))
-                for count in labels[dataset]
+                for count in label_counts[dataset]
             }
             found += _corrected(dataset, pair, drafts)
     return tuple(found)
@@ -409,11 +410,11 @@ def _corrected(dataset: str, pair: tuple[str, str], drafts: Mapping[int, PairedT
             dataset=dataset,
             first=pair[0],
             second=pair[1],
-            labels=labels,
+            n_labelled=n_labelled,
             wilcoxon_holm=wilcoxon[place],
             t_test_holm=t_test[place],
             **vars(draft),
         )
-        for place, (labels, draft) in enumerate(drafts.items())
+        for place, (n_labelled, draft) in enumerate(drafts.items())
         if draft.n
     ]

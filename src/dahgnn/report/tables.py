@@ -1,4 +1,4 @@
-"""Tables of an experiment beside the paper's: accuracies, paired tests, times; Markdown, LaTeX and CSV."""
+"""Make the tables of an experiment beside the paper's, and write them as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dahgnn.report.summary import Cell, Comparison, Summary
 
 ABSENT = "–"
-# Of a table in LaTeX, with its caption.
+# A page holds so many rows of a table in LaTeX, with its caption.
 _ROWS_A_PAGE = 36
 
 
@@ -30,6 +30,12 @@ class Table:
     strong: frozenset[tuple[int, int]] = frozenset()
     lesser: frozenset[int] = frozenset()
 
+    def cell_kind(self, column: int, text: str = "") -> str:
+        """Say how a page sets a cell or a heading: as "text", "good", "far", or in no special way."""
+        if self.head[column] in ("Remark", "Printed row of"):
+            return "text"
+        return {"≈": "good", "≠": "far"}.get(text[-1:], "")
+
 
 def accuracy_tables(summary: Summary) -> list[Table]:
     """Return a table a dataset: methods by label counts, the paper's rows and the differences below ours."""
@@ -37,7 +43,7 @@ def accuracy_tables(summary: Summary) -> list[Table]:
 
 
 def _accuracy_table(summary: Summary, dataset: str) -> Table:
-    columns = summary.labels[dataset]
+    columns = summary.label_counts[dataset]
     rows: list[tuple[str, ...]] = []
     strong: set[tuple[int, int]] = set()
     lesser: set[int] = set()
@@ -176,7 +182,7 @@ def _comparison_row(entry: Comparison) -> tuple[str, ...]:
     if entry.low is not None and entry.high is not None:
         interval = f"{signed(entry.low)} to {signed(entry.high)}"
     return (
-        f"{entry.labels:,}",
+        f"{entry.n_labelled:,}",
         f"{entry.n}",
         ABSENT if entry.difference is None else signed(entry.difference),
         interval,
@@ -196,7 +202,7 @@ def time_tables(summary: Summary) -> list[Table]:
 
 
 def _time_table(summary: Summary, dataset: str) -> Table:
-    columns = summary.labels[dataset]
+    columns = summary.label_counts[dataset]
     rows = [
         (method.title, *(_duration(summary.cells.get((dataset, method.name, count))) for count in columns))
         for method in summary.methods
@@ -212,7 +218,7 @@ def _time_table(summary: Summary, dataset: str) -> Table:
 def _duration(cell: Cell | None) -> str:
     if cell is None:
         return ABSENT
-    # Three digits with their zeros; the point of "100." has none after it.
+    # This keeps three digits with their zeros; "100." loses its point.
     seconds = f"{cell.seconds:#.3g}".removesuffix(".")
     return f"{seconds} s" + ("" if cell.epochs is None else f" / {cell.epochs:.0f}")
 
@@ -411,8 +417,8 @@ def csv_text(summary: Summary) -> str:
     writer.writerow(_CSV_HEAD)
     for dataset in summary.datasets:
         for method in summary.methods:
-            for labels in summary.labels[dataset]:
-                cell = summary.cells.get((dataset, method.name, labels))
+            for n_labelled in summary.label_counts[dataset]:
+                cell = summary.cells.get((dataset, method.name, n_labelled))
                 if cell is not None:
                     writer.writerow(_csv_row(cell, summary.runs))
     return text.getvalue()
@@ -423,7 +429,7 @@ def _csv_row(cell: Cell, runs: int) -> list[object]:
     return [
         cell.dataset,
         cell.method,
-        cell.labels,
+        cell.n_labelled,
         cell.n,
         runs,
         cell.mean,

@@ -1,1 +1,1 @@
-"""Users' files as tables of features, labels and names."""
+"""Read users' files as tables of features, labels and ids."""

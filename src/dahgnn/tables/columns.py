@@ -1,4 +1,4 @@
-"""Columns of a user's table as features, and kept as they were encoded, for the next file.
+"""Turn the columns of a user's table into features, in a way that is kept for the next file.
 
 The content decides, not the type it is stored as, so that CSV and Parquet read alike. Numbers
 stay as they are; True and False become 1 and 0; text of at most 20 distinct values becomes one feature a
@@ -21,20 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from dahgnn.checks import bad_type, bad_value, check_choice, check_number
-from dahgnn.tables.sources import (
-    MISSING_WORDS,
-    Cells,
-    Source,
-    Texts,
-    UnsupportedCells,
-    at,
-    counted,
-    joined,
-    listed,
-    no_column,
-    quoted,
-    text_array,
-)
+from dahgnn.tables.messages import at, counted, joined, listed, no_column, quoted
+from dahgnn.tables.sources import MISSING_WORDS, Cells, Source, Texts, UnsupportedCells, text_array
 
 MOST_CATEGORIES = 20
 _KINDS = ("number", "flag", "category", "unused")
@@ -57,6 +45,7 @@ class Column:
     Parameters
     ----------
     name : str
+        The name of the column in the file.
     kind : str
         "number" or "flag" (one feature), "category" (one feature a value) or "unused" (none).
     fill : float or None
@@ -76,7 +65,7 @@ class Column:
         check_choice("kind", self.kind, _KINDS, "Column")
         if self.kind in ("number", "flag"):
             check_number("fill", self.fill, "Column", low=-_FLOAT32_MAX, high=_FLOAT32_MAX)
-        # A list, where the column comes back from JSON.
+        # A column that comes back from JSON has a list here.
         object.__setattr__(self, "categories", tuple(self.categories))
         if not all(isinstance(value, str) for value in self.categories):
             raise bad_type("categories", "Column", "a sequence of texts", repr(self.categories))
@@ -207,7 +196,7 @@ def encode_columns(
 ) -> tuple[np.ndarray, tuple[str, ...], list[str]]:
     """Return features, their names, and what there is to say of them."""
     names = tuple(name for column in columns for name in column.feature_names)
-    # Cells are numbers of 15 digits, arrays mostly of fewer.
+    # Cells have up to 15 digits, numbers of arrays mostly fewer.
     dtype = np.float32 if source.is_array else np.float64
     features = np.zeros((source.n_rows, len(names)), dtype=dtype)
     notes: list[str] = []

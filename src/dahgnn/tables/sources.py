@@ -1,4 +1,4 @@
-"""Users' files as cells: CSV, TSV, Parquet, NPZ and NPY, before any of it is understood.
+"""Read users' files as cells: CSV, TSV, Parquet, NPZ and NPY, before any of it is understood.
 
 **Text files** are UTF-8, with or without a byte order mark, or UTF-16 with one. The delimiter is a tab in
 ``.tsv``; in ``.csv`` it is the one of comma, semicolon and tab that the header line has most of, outside
@@ -24,7 +24,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dahgnn.checks import suggest
+from dahgnn.checks import did_you_mean
+from dahgnn.tables.messages import listed, no_column
 
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
@@ -36,7 +37,7 @@ class UnsupportedCells:
     type: str
 
 
-# Numbers (NaN is missing), flags, or an object array of texts (None is missing).
+# An array holds numbers (NaN is missing), flags, or texts as objects (None is missing).
 Cells = np.ndarray | UnsupportedCells
 Texts = list[str | None]
 
@@ -57,55 +58,54 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is to be read from a file.
+    """What a reader looks for in a file.
 
-    Attributes
+    Parameters
     ----------
     label, id : str or None
-        The column of the labels, and that of the ids, whose cells are text as it stands.
-    texts : sequence of str
-        Further columns whose cells are text as it stands.
+        The names of the labels and of the ids.
+    texts : tuple of str
+        Columns that a fitted model knows as text.
     fitted : bool
-        Whether the file is for a model that has been fitted, which may do without the column of the ids.
+        Whether the file is for a model that has been fitted, which can do without ids.
     """
 
     label: str | None = None
     id: str | None = None
-    texts: Sequence[str] = ()
+    texts: tuple[str, ...] = ()
     fitted: bool = False
 
 
-def read_source(path: Path, wanted: Wanted) -> Source:
-    """Read a file by the entry of `FORMATS` for the ending of its name."""
-    read = FORMATS.get(path.suffix.lower())
-    if read is None:
+@dataclass(frozen=True)
+class Format:
+    """How files with one ending are read, and whether their labels and ids are in other files."""
+
+    read: Callable[[Path, Wanted], Source]
+    labels_in_other_files: bool = False
+
+
+def find_format(path: Path) -> Format:
+    """Return the format of a file by its ending."""
+    if path.suffix.lower() not in FORMATS:
         raise ValueError(
             f"The name of the file {path} must end in one of {', '.join(FORMATS)}. Got '{path.suffix}'."
         )
-    return read(path, wanted)
+    return FORMATS[path.suffix.lower()]
 
 
-Reader = Callable[[Path, Wanted], Source]
+def _with_roles(path: Path, source: Source, wanted: Wanted) -> Source:
+    """Take the labels and ids out of the columns of a file."""
+    if not source.n_rows:
+        raise ValueError(f"The file {path} must have at least one row of data. Got a header alone.")
+    labels = _take(path, source.cells, wanted.label, "label")
+    if wanted.id is not None and wanted.id not in source.cells and wanted.fitted:
+        note = f"There is no column '{wanted.id}' for the ids, so that rows are named by their number."
+        return replace(source, labels=labels, notes=(*source.notes, note))
+    return replace(source, labels=labels, ids=_take(path, source.cells, wanted.id, "id"))
 
 
-def _by_columns(read: Callable[[Path, set[str]], Source]) -> Reader:
-    """Return the reader of a format in which labels and ids are columns beside the features.
-
-    ``read`` gets the names of the columns whose cells are to be text as it stands.
-    """
-
-    def read_columns(path: Path, wanted: Wanted) -> Source:
-        kept = {name for name in (wanted.label, wanted.id, *wanted.texts) if name is not None}
-        source = read(path, kept)
-        if not source.n_rows:
-            raise ValueError(f"The file {path} must have at least one row of data. Got a header alone.")
-        labels = _take(path, source.cells, wanted.label, "label")
-        if wanted.id is not None and wanted.id not in source.cells and wanted.fitted:
-            note = f"There is no column '{wanted.id}' for the ids, so that rows are named by their number."
-            return replace(source, labels=labels, notes=(*source.notes, note))
-        return replace(source, labels=labels, ids=_take(path, source.cells, wanted.id, "id"))
-
-    return read_columns
+def _kept_as_text(wanted: Wanted) -> set[str]:
+    return {name for name in (wanted.label, wanted.id, *wanted.texts) if name is not None}
 
 
 def _take(path: Path, cells: dict[str, Cells], name: str | None, role: str) -> Cells | None:
@@ -114,13 +114,6 @@ def _take(path: Path, cells: dict[str, Cells], name: str | None, role: str) -> C
     if name not in cells:
         raise no_column(path, name, cells, f"for --{role}")
     return cells.pop(name)
-
-
-def no_column(path: Path, name: str, known: Iterable[str], purpose: str) -> ValueError:
-    """Return the error of a column that is not there."""
-    known = list(known)
-    hint = suggest(name, known) or f"It has {listed(known)}."
-    return ValueError(f"The file {path} must have a column '{name}' {purpose}. Got none of that name. {hint}")
 
 
 @contextlib.contextmanager
@@ -153,10 +146,15 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _read_text_file(path: Path, kept: set[str]) -> Source:
-    """Read CSV or TSV; the cells of the ``kept`` columns are text as it stands."""
+def _read_text_file(path: Path, wanted: Wanted) -> Source:
+    """Read CSV or TSV; the cells of labels, ids and ``wanted.texts`` are text as it stands.
+
+    The csv module checks each row before pandas reads it. pyarrow.csv would do with one reading, but takes an
+    open quote for text up to the end of the file, where the csv module refuses it and names the line.
+    """
     import pandas as pd
 
+    kept = _kept_as_text(wanted)
     with _opened(path) as file:
         with _decoded(file, path) as text:
             delimiter = "\t" if path.suffix.lower() == ".tsv" else _find_delimiter(text)
@@ -179,7 +177,8 @@ def _read_text_file(path: Path, kept: set[str]) -> Source:
             f"The file {path} must have no line of blanks alone among its rows. "
             f'Got {n_rows - len(frame)}. Write "" for a missing cell.'
         )
-    return Source(n_rows=n_rows, cells={name: _from_series(frame.pop(name)) for name in header})
+    source = Source(n_rows=n_rows, cells={name: _from_series(frame.pop(name)) for name in header})
+    return _with_roles(path, source, wanted)
 
 
 @contextlib.contextmanager
@@ -249,7 +248,7 @@ def _check_unique(names: Sequence[str], path: Path) -> None:
 def _from_series(series: Any) -> np.ndarray:
     if series.dtype.kind in "biuf":
         return np.asarray(series.to_numpy())
-    # Text; or flags with gaps and integers beyond 64 bits, which pandas holds as objects.
+    # The rest is text, or flags with gaps and integers beyond 64 bits, which pandas holds as objects.
     return text_array(None if gap else str(cell) for cell, gap in zip(series, series.isna(), strict=True))
 
 
@@ -261,11 +260,12 @@ def text_array(cells: Iterable[str | None]) -> np.ndarray:
     return array
 
 
-def _read_parquet(path: Path, kept: set[str]) -> Source:
-    """Read Parquet; the cells of the ``kept`` columns are text where they have another exact form."""
+def _read_parquet(path: Path, wanted: Wanted) -> Source:
+    """Read Parquet; labels, ids and ``wanted.texts`` become text where they have another exact form."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    kept = _kept_as_text(wanted)
     with _opened(path) as file:
         try:
             content = pq.ParquetFile(file).read()
@@ -278,7 +278,7 @@ def _read_parquet(path: Path, kept: set[str]) -> Source:
                 f"The file {path} is cut, damaged or not Parquet ({reason}). Write it again."
             ) from error
     index = tuple(name for name in _index_names(content.schema) if name in cells and name not in kept)
-    return Source(n_rows=content.num_rows, cells=cells, index=index)
+    return _with_roles(path, Source(n_rows=content.num_rows, cells=cells, index=index), wanted)
 
 
 def _index_names(schema: Any) -> list[str]:
@@ -326,25 +326,24 @@ def _load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _read_npy(path: Path, wanted: Wanted) -> Source:
-    label, id_ = wanted.label, wanted.id
-    for name in (label, id_):
+    names = (wanted.label, wanted.id)
+    for name in names:
         if name is not None and Path(name).suffix.lower() != ".npy":
             raise ValueError(f"Labels and ids beside an NPY file must be in NPY files. Got '{name}'.")
-    parts = {name: _load_arrays(Path(name)) for name in (str(path), label, id_) if name is not None}
+    parts = {name: _load_arrays(Path(name)) for name in (str(path), *names) if name is not None}
     arrays = {name: array for name, part in parts.items() for array in part.values()}
-    return _from_arrays(path, arrays, str(path), label, id_)
+    return _from_arrays(path, arrays, str(path), wanted)
 
 
 def _read_npz(path: Path, wanted: Wanted) -> Source:
-    label, id_ = wanted.label, wanted.id
     arrays = _load_arrays(path)
-    for name, role in ((label, "label"), (id_, "id")):
+    for name, role in ((wanted.label, "label"), (wanted.id, "id")):
         if name is not None and name not in arrays:
-            hint = suggest(name, arrays) or f"It has {listed(list(arrays))}."
+            hint = did_you_mean(name, arrays) or f"It has {listed(list(arrays))}."
             raise ValueError(f"The file {path} must have an array '{name}' for --{role}. Got none. {hint}")
-    others = [name for name in arrays if name not in (label, id_)]
+    others = [name for name in arrays if name not in (wanted.label, wanted.id)]
     features = _pick_features(path, {name: arrays[name] for name in others})
-    source = _from_arrays(path, arrays, features, label, id_)
+    source = _from_arrays(path, arrays, features, wanted)
     others.remove(features)
     notes = [f"The features are the array '{features}'."]
     if others:
@@ -365,9 +364,7 @@ def _pick_features(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
     return fitting[0]
 
 
-def _from_arrays(
-    path: Path, arrays: Mapping[str, np.ndarray], features: str, label: str | None, id_: str | None
-) -> Source:
+def _from_arrays(path: Path, arrays: Mapping[str, np.ndarray], features: str, wanted: Wanted) -> Source:
     array = arrays[features]
     if array.dtype.kind not in "biuf":
         raise ValueError(f"The features in the file {path} must be numbers. Got an array of {array.dtype}.")
@@ -383,7 +380,8 @@ def _from_arrays(
         notes = (f"Each row of {sides} numbers was flattened; the values are not scaled.",)
         array = array.reshape(len(array), -1)
     labels, ids = (
-        None if name is None else _one_a_row(arrays[name], name, len(array)) for name in (label, id_)
+        None if name is None else _one_a_row(arrays[name], name, len(array))
+        for name in (wanted.label, wanted.id)
     )
     cells: dict[str, Cells] = {f"x{place}": array[:, place] for place in range(array.shape[1])}
     return Source(
@@ -405,37 +403,11 @@ def _one_a_row(array: np.ndarray, name: str, n_rows: int) -> np.ndarray:
     return text_array(array.tolist()) if array.dtype.kind == "U" else array
 
 
-# The one place that knows which files can be read: how each is read, by the ending of its name.
-FORMATS: Mapping[str, Reader] = {
-    ".csv": _by_columns(_read_text_file),
-    ".tsv": _by_columns(_read_text_file),
-    ".parquet": _by_columns(_read_parquet),
-    ".npz": _read_npz,
-    ".npy": _read_npy,
+# The formats by the ending of a file's name. A new one is a function that reads it, and an entry here.
+FORMATS: Mapping[str, Format] = {
+    ".csv": Format(_read_text_file),
+    ".tsv": Format(_read_text_file),
+    ".parquet": Format(_read_parquet),
+    ".npz": Format(_read_npz),
+    ".npy": Format(_read_npy, labels_in_other_files=True),
 }
-
-
-def at(row: int) -> str:
-    """Say which row."""
-    return f"row {row} (counted from 0)"
-
-
-def quoted(text: str) -> str:
-    """Quote a cell, the beginning of a long one."""
-    return f"'{text if len(text) <= 60 else text[:60] + '…'}'"
-
-
-def counted(names: Sequence[str]) -> str:
-    """Say how many columns, and which."""
-    columns, were = ("columns", "were") if len(names) > 1 else ("column", "was")
-    return f"{len(names)} {columns} ({listed(names)}) {were}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Quote the first few names."""
-    return joined([quoted(name) for name in names])
-
-
-def joined(parts: Sequence[str], most: int = 6) -> str:
-    """Join the first few parts, and say how many are left."""
-    return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")

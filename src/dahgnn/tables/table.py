@@ -32,7 +32,8 @@ from dahgnn.tables.columns import (
     plan_columns,
     without_missing,
 )
-from dahgnn.tables.sources import Cells, Source, Texts, Wanted, at, joined, quoted, read_source
+from dahgnn.tables.messages import at, joined, quoted
+from dahgnn.tables.sources import Source, Texts, Wanted, find_format
 
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
 # So many different numbers may be grades.
@@ -41,22 +42,24 @@ _FEW_CLASSES = 20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """What a file holds.
+    """The features, labels and ids of a file.
 
     Parameters
     ----------
     features : ndarray of shape (n, d), float64 or, from an array, float32
-        Finite.
+        The features, all finite.
     names : tuple of d str
+        The names of the features.
     columns : tuple of Column
         All columns but those of the labels and ids, in the order of the file at the time of the fit.
     labels : tuple of n (str or None), or None
         None marks a row without a label; None as a whole, a file read without a label column.
     ids : tuple of n str
+        The names of the rows.
     source : Source
-        The cells as they were read, but those of labels and ids.
+        The cells as they were read, without those of labels and ids.
     notes : tuple of str
-        What was understood, a sentence each.
+        Sentences that say what was understood.
     """
 
     features: np.ndarray
@@ -81,7 +84,7 @@ def read_table(
     Parameters
     ----------
     path : path
-        A file whose name ends in .csv, .tsv, .parquet, .npz or .npy.
+        A file whose name ends in one of `dahgnn.tables.sources.FORMATS`, such as .csv.
     label, id : str, optional
         The column of the labels, and that of the ids. In an NPZ file the name of an array of n values; beside
         an NPY file the path of another.
@@ -106,49 +109,43 @@ def read_table(
     >>> path = Path(tempfile.mkdtemp()) / "fruit.csv"
     >>> _ = path.write_text("size,colour,fruit\n1.5,red,apple\n,green,\n2.5,green,pear\n")
     >>> table = read_table(path, label="fruit")
-    >>> table.names
-    ('size', 'colour=green', 'colour=red')
+    >>> table.names, table.labels
+    (('size', 'colour=green', 'colour=red'), ('apple', None, 'pear'))
     >>> table.features.tolist()
     [[1.5, 0.0, 1.0], [2.0, 1.0, 0.0], [2.5, 1.0, 0.0]]
-    >>> table.labels
-    ('apple', None, 'pear')
     """
     _check_roles(label, id, drop, columns)
     path = Path(path)
-    texts = [column.name for column in columns or () if column.kind == "category"]
-    source = read_source(path, Wanted(label=label, id=id, texts=texts, fitted=columns is not None))
-    if columns is None:
-        columns, notes = plan_columns(path, source, drop)
-    else:
-        notes = match_columns(path, source, columns)
-    return _make_table(path, source, columns, notes, label, id)
-
-
-def _make_table(
-    path: Path,
-    source: Source,
-    columns: Sequence[Column],
-    column_notes: list[str],
-    label: str | None,
-    id_: str | None,
-) -> Table:
-    """Understand the cells of a file: columns become features, and labels and ids text."""
-    labels: tuple[str | None, ...] | None = None
-    label_notes: list[str] = []
-    if source.labels is not None:
-        labels, label_notes = _read_labels(source.labels, str(label), source.is_array)
+    texts = tuple(column.name for column in columns or () if column.kind == "category")
+    wanted = Wanted(label=label, id=id, texts=texts, fitted=columns is not None)
+    source = find_format(path).read(path, wanted)
+    labels, label_notes = _read_labels(source, label)
+    columns, column_notes = _choose_columns(path, source, drop, columns)
     features, names, encoding_notes = encode_columns(source, columns)
-    n_used = sum(column.kind != "unused" for column in columns)
-    size = f"{path.name} has {len(features)} rows, and {n_used} columns become {len(names)} features."
     return Table(
         features=features,
         names=names,
         columns=tuple(columns),
         labels=labels,
-        ids=_read_ids(source, id_, len(features)),
+        ids=_read_ids(source, id, len(features)),
         source=source,
-        notes=(size, *label_notes, *source.notes, *column_notes, *encoding_notes),
+        notes=(_size(path, columns, features), *label_notes, *source.notes, *column_notes, *encoding_notes),
     )
+
+
+def _choose_columns(
+    path: Path, source: Source, drop: Sequence[str], columns: Sequence[Column] | None
+) -> tuple[Sequence[Column], list[str]]:
+    """Return the fitted columns if there are any, else those that the file suggests, and what to say."""
+    if columns is None:
+        return plan_columns(path, source, drop)
+    return columns, match_columns(path, source, columns)
+
+
+def _size(path: Path, columns: Sequence[Column], features: np.ndarray) -> str:
+    """Say how many rows, columns and features there are."""
+    n_used = sum(column.kind != "unused" for column in columns)
+    return f"{path.name} has {len(features)} rows, and {n_used} columns become {features.shape[1]} features."
 
 
 def _check_roles(
@@ -167,14 +164,17 @@ def _check_roles(
             raise bad_value("drop", "read_table", f"without the column of the {role}s", repr(name))
 
 
-def _read_labels(cells: Cells, name: str, is_array: bool) -> tuple[tuple[str | None, ...], list[str]]:
-    stripped = (text and text.strip() for text in as_texts(cells, name))
+def _read_labels(source: Source, name: str | None) -> tuple[tuple[str | None, ...] | None, list[str]]:
+    """Return the labels, if there is a column of them, and what there is to say of them."""
+    if source.labels is None or name is None:
+        return None, []
+    stripped = (text and text.strip() for text in as_texts(source.labels, name))
     texts = without_missing(stripped)
     whole = [_WHOLE.fullmatch(text) if text is not None else None for text in texts]
     notes = []
     if all(match is not None for match, text in zip(whole, texts, strict=True) if text is not None):
         texts = [match and match[1] for match in whole]
-        if "-1" in texts and (is_array or _has_minus_one_for_none(texts)):
+        if "-1" in texts and (source.is_array or _has_minus_one_for_none(texts)):
             notes.append(f"The label -1 was taken for unlabelled, in {texts.count('-1')} rows.")
             texts = [None if text == "-1" else text for text in texts]
     counts = Counter(text for text in texts if text is not None)

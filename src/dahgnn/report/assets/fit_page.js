@@ -1,4 +1,4 @@
-// Runs after document.py's shared functions. Text of the data only ever becomes text, never markup.
+// Runs after page.js. Text of the data only ever becomes text, never markup.
 const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
 function unpacked([kind, text]) {
   const raw = atob(text), bytes = new Uint8Array(raw.length);
@@ -21,8 +21,8 @@ function make(name, kind, ...children) {
   element.append(...children);
   return element;
 }
-// An element of its own keeps marks of direction in foreign text from turning what follows.
-const foreign = text => make('bdi', '', text);
+// An element of its own keeps marks of direction in text of the data from turning what follows.
+const isolated = text => make('bdi', '', text);
 function cut(text) {
   const element = make('bdi', 'cut', brief(text));
   element.title = brief(text, 300);
@@ -104,15 +104,15 @@ function setMode(wanted) {
 
 // What is known of a row, as pairs of a name and nodes.
 function facts(i) {
-  const label = given[i] < 0 ? ['none'] : [foreign(brief(classes[given[i]]))];
+  const label = given[i] < 0 ? ['none'] : [isolated(brief(classes[given[i]]))];
   const found = [
-    ['predicted', [foreign(brief(classes[first[i]])), ', ' + percent(best[i])]],
-    ['second', second[i] < 0 ? ['none'] : [foreign(brief(classes[second[i]])), ', ' + percent(next[i])]],
+    ['predicted', [isolated(brief(classes[first[i]])), ', ' + percent(best[i])]],
+    ['second', second[i] < 0 ? ['none'] : [isolated(brief(classes[second[i]])), ', ' + percent(next[i])]],
     ['margin', [percent(best[i] - next[i])]],
     ['density', [String(Number(density[i].toPrecision(4)))]],
     ['given', label]];
   details.columns.forEach((name, place) =>
-    found.push([brief(name, 40), [foreign(brief(details.rows[i][place], 160))]]));
+    found.push([brief(name, 40), [isolated(brief(details.rows[i][place], 160))]]));
   return found;
 }
 
@@ -182,8 +182,8 @@ function showTip(i, event) {
   const [canvas, words] = tip.children;
   canvas.style.display = images ? '' : 'none';
   if (images) paint(canvas, i);
-  words.replaceChildren(make('b', '', foreign(brief(ids[i]))),
-    ...facts(i).map(([name, nodes]) => make('p', '', foreign(name), ': ', ...nodes)));
+  words.replaceChildren(make('b', '', isolated(brief(ids[i]))),
+    ...facts(i).map(([name, nodes]) => make('p', '', isolated(name), ': ', ...nodes)));
   tip.style.display = 'flex';
   const box = tip.getBoundingClientRect(), gap = 16;
   const fit = (at, length, room) =>
@@ -241,14 +241,14 @@ function approach(i) {
 function open(i, focus) {
   if (chosen === null) before = document.activeElement;
   chosen = i;
-  const parts = [make('h3', '', foreign(ids[i]), button('close', 'mode', close))];
+  const parts = [make('h3', '', isolated(ids[i]), button('close', 'mode', close))];
   if (images) {
     const canvas = make('canvas');
     paint(canvas, i);
     parts.push(canvas);
   }
   const list = make('dl', '', ...facts(i).flatMap(([name, nodes]) =>
-    [make('dt', '', foreign(name)), make('dd', '', ...nodes)]));
+    [make('dt', '', isolated(name)), make('dd', '', ...nodes)]));
   const panel = find('panel');
   panel.replaceChildren(...parts, list,
     make('h3', '', 'Its hyperedge, by attention', button('zoom', 'mode', () => approach(i))), table(i));

@@ -1,0 +1,179 @@
+"""The words of the command line.
+
+Building the parser imports nothing that takes long, so that ``--help`` and a slip of the finger are answered
+at once. Names that a registry knows are therefore checked by the command, which then lists them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dahgnn._version import __version__
+
+if TYPE_CHECKING:
+    # The type of what `add_subparsers` returns takes a parameter for type checkers alone.
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands.
+
+    The parsed options hold ``command``, the name of the command, and ``extra``, the extra of the package that
+    has what the command needs.
+    """
+    parser = argparse.ArgumentParser(
+        prog="dahgnn", description="Labels for the rest of your feature vectors."
+    )
+    parser.add_argument("--version", action="version", version=f"dahgnn {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", dest="command")
+    for add in (_add_demo, _add_bench, _add_features, _add_reproduce, _add_report, _add_fit, _add_predict):
+        add(commands)
+    _add_explain(commands)
+    _add_suggest(commands)
+    version = commands.add_parser("version", help="print the versions of dahgnn and what it runs on")
+    version.set_defaults(extra="demo")
+    return parser
+
+
+def _add_demo(commands: _Commands) -> None:
+    demo = commands.add_parser("demo", help="train and compare on 5,000 real MNIST digits")
+    demo.add_argument(
+        "--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="results (%(default)s)"
+    )
+    demo.add_argument(
+        "--runs", type=int, default=3, metavar="N", help="repetitions, each on a new split (%(default)s)"
+    )
+    demo.set_defaults(extra="demo")
+
+
+def _add_bench(commands: _Commands) -> None:
+    bench = commands.add_parser("bench", help="time an epoch of ours, of peers, and the least there can be")
+    bench.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    bench.add_argument("--nodes", type=int, nargs="+", default=[10_000], metavar="N", help="sizes n (10000)")
+    bench.add_argument("--mnist", type=Path, metavar="DIR", help="take the images there, not random data")
+    bench.add_argument("--repeats", type=int, default=20, metavar="N", help="epochs (%(default)s)")
+    bench.add_argument(
+        "--methods", nargs="+", metavar="NAME", help="rows of the table (all; a wrong name lists them)"
+    )
+    bench.add_argument("--out", type=Path, metavar="FILE.jsonl", help="write the results there, too")
+    bench.add_argument("--plot", type=Path, metavar="FILE.png", help="draw cost against n")
+    bench.set_defaults(extra="bench")
+
+
+def _add_features(commands: _Commands) -> None:
+    features = commands.add_parser("features", help="train the 13-layer CNN and cache its features")
+    features.add_argument("dataset", metavar="NAME", help="whose images, such as cifar10")
+    features.add_argument("--epochs", type=int, metavar="N", help="passes over the images")
+    features.add_argument("--seed", type=int, default=0, metavar="N", help="of the training (%(default)s)")
+    _add_data(features)
+    features.set_defaults(extra="reproduce")
+
+
+def _add_reproduce(commands: _Commands) -> None:
+    again = commands.add_parser("reproduce", help="run an experiment of the paper, or your own spec")
+    again.add_argument("spec", metavar="SPEC", help=f"{', '.join(_spec_names())} or a TOML file")
+    again.add_argument("--dataset", nargs="+", metavar="NAME", help="only these datasets")
+    again.add_argument("--method", nargs="+", metavar="NAME", help="only these methods")
+    again.add_argument("--out", type=Path, metavar="DIR", help="results (runs/SPEC)")
+    again.add_argument("--jobs", type=int, metavar="N", help="processes (all cores)")
+    _add_data(again)
+    again.set_defaults(extra="reproduce")
+
+
+def _spec_names() -> list[str]:
+    """Return what `builtin_specs` does, without all that a spec needs."""
+    files = (resources.files("dahgnn.experiments") / "specs").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def _add_report(commands: _Commands) -> None:
+    report = commands.add_parser("report", help="write the tables and the page of a folder of runs anew")
+    report.add_argument("folder", type=Path, metavar="DIR", help="holds runs.jsonl and spec.json")
+    report.set_defaults(extra="reproduce")
+
+
+def _add_fit(commands: _Commands) -> None:
+    own = commands.add_parser("fit", help="label the rest of your own table")
+    own.add_argument(
+        "table", type=Path, metavar="FILE", help="a csv, parquet or npz file (a wrong ending lists all)"
+    )
+    own.add_argument("--label", required=True, metavar="COLUMN", help="its labels; empty means unlabelled")
+    own.add_argument("--id", metavar="COLUMN", help="names of the rows (their numbers)")
+    own.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    own.add_argument("--out", type=Path, metavar="DIR", help="results (runs/FILE)")
+    own.add_argument("-k", type=int, default=10, metavar="N", help="neighbours of a row (%(default)s)")
+    own.add_argument("--seed", type=int, default=0, metavar="N", help="of everything (%(default)s)")
+    own.add_argument(
+        "--networks",
+        type=_count_or_auto,
+        default="auto",
+        metavar="N",
+        help="how many are averaged (auto: 5 up to 20,000 rows, then 1)",
+    )
+    own.add_argument(
+        "--validation",
+        type=float,
+        default=0.2,
+        metavar="SHARE",
+        help="of labelled rows, held out by each network; 0 is none (%(default)s)",
+    )
+    own.add_argument(
+        "--scale",
+        choices=("none", "auto", "columns", "whole"),
+        default="auto",
+        help="of the columns (%(default)s)",
+    )
+    own.add_argument(
+        "--map",
+        choices=("auto", "tsne", "pca"),
+        default="auto",
+        help="of the page (auto: t-SNE for 100 rows or more)",
+    )
+    own.add_argument("--device", default="auto", help="cpu or cuda (what there is)")
+    own.set_defaults(extra="fit")
+
+
+def _count_or_auto(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be a number from 1 on, or auto. Got '{text}'")
+
+
+def _add_predict(commands: _Commands) -> None:
+    predict = commands.add_parser("predict", help="label the rows of another file, without a new fit")
+    _add_fitted(predict)
+    predict.add_argument("table", type=Path, metavar="FILE", help="with the columns of the fitted one")
+    predict.add_argument("--id", metavar="COLUMN", help="names of the rows (as at the fit)")
+    predict.add_argument("--out", type=Path, metavar="FILE.csv", help="results (DIR/FILE-predictions.csv)")
+
+
+def _add_explain(commands: _Commands) -> None:
+    why = commands.add_parser("explain", help="say why a row got its label")
+    _add_fitted(why)
+    why.add_argument("--row", required=True, metavar="ID", help="the id of a fitted row")
+
+
+def _add_suggest(commands: _Commands) -> None:
+    more = commands.add_parser("suggest", help="choose the rows to label next")
+    _add_fitted(more)
+    more.add_argument("-n", type=int, default=20, metavar="N", help="how many (%(default)s)")
+
+
+def _add_fitted(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of a fit, which some commands begin with."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what 'dahgnn fit' wrote")
+    parser.set_defaults(extra="fit")
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    """Add where datasets are, and where to compute."""
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="datasets and features (DAHGNN_DATA, or the user's cache)"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.add_argument("--offline", action="store_true", help="download nothing")

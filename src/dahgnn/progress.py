@@ -1,0 +1,213 @@
+"""What long work tells whoever watches it.
+
+Work that takes long gets an `Observer`. It opens a stage for each thing that it does, and may tell within
+the stage how far it is. The command line shows this on a terminal, a test records it, `SilentObserver`
+ignores it. The functions ``tell_…`` translate what fits and downloads report into the words of a stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """What a stage hears of the work that is done in it."""
+
+    def __call__(
+        self, done: float, total: float, text: str = "", *, seconds_left: float | None = None
+    ) -> None:
+        """Tell how far the stage is.
+
+        Parameters
+        ----------
+        done, total : float
+            How much of the work is done, and how much there is in all, in any unit. The first call of a stage
+            may start above zero, when earlier work is continued.
+        text : str
+            A few words for a reader, as "3 of 10".
+        seconds_left : float, optional
+            How long the rest will take. By default the observer estimates it from the speed so far.
+        """
+
+
+class Observer(Protocol):
+    """Whoever wants to see the progress of long work."""
+
+    def stage(self, name: str) -> AbstractContextManager[Progress]:
+        """Enter a stage, which lasts until the block ends; the block may tell its progress."""
+
+    def note(self, text: str) -> None:
+        """Receive a sentence that a user should read."""
+
+
+class SilentObserver:
+    """An observer that shows nothing."""
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Progress]:  # noqa: ARG002
+        """Enter a stage that nobody sees."""
+        yield _ignore
+
+    def note(self, text: str) -> None:
+        """Ignore a sentence."""
+
+
+def _ignore(done: float, total: float, text: str = "", *, seconds_left: float | None = None) -> None:
+    """Ignore what a stage is told."""
+
+
+class Epoch(Protocol):
+    """What this module reads of an epoch of a network; `dahgnn.training` describes it whole."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of updates so far."""
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch of the lowest validation loss so far."""
+
+    @property
+    def train_loss(self) -> float:
+        """The mean cross-entropy of the nodes that train."""
+
+    @property
+    def validation_loss(self) -> float:
+        """The mean cross-entropy of the nodes that were held out."""
+
+    @property
+    def validation_accuracy(self) -> float:
+        """The share of the held-out nodes that are classified correctly."""
+
+    @property
+    def seconds(self) -> float:
+        """The time since the start of the fit."""
+
+
+class Schedule(Protocol):
+    """What decides when a training ends, as `TrainingConfig` and `DAHGNNClassifier` do."""
+
+    @property
+    def max_epochs(self) -> int:
+        """The number of epochs after which training ends at the latest."""
+
+    @property
+    def patience(self) -> int:
+        """The number of epochs without a better one after which training ends."""
+
+
+class CNNEpoch(Protocol):
+    """What this module reads of an epoch of the CNN; `dahgnn.images` describes it whole."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of finished epochs."""
+
+    @property
+    def epochs(self) -> int:
+        """The number of all epochs."""
+
+    @property
+    def loss(self) -> float | None:
+        """The mean training loss of the epoch; None before the first has ended."""
+
+    @property
+    def test_accuracy(self) -> float | None:
+        """The share of test images classified correctly; None where it was not measured."""
+
+    @property
+    def seconds_left(self) -> float:
+        """The time that the rest of the training is expected to take."""
+
+
+def tell_epochs(progress: Progress, schedule: Schedule, networks: int = 1) -> Callable[[int, Epoch], None]:
+    """Return a callback for the epochs of networks that are trained one after the other.
+
+    Parameters
+    ----------
+    progress : Progress
+        The stage of the training.
+    schedule : Schedule
+        Decides when the training of a network ends.
+    networks : int
+        How many networks are trained.
+
+    Returns
+    -------
+    callable
+        It takes the number of the network and its epoch.
+    """
+
+    def tell(network: int, epoch: Epoch) -> None:
+        last = min(epoch.best_epoch + schedule.patience, schedule.max_epochs)
+        # This holds unless the validation loss falls once more, and if the other networks take as long.
+        epochs = last - epoch.epoch + (networks - network - 1) * last
+        number = "" if networks == 1 else f"{network + 1}/{networks} "
+        losses = f"{epoch.train_loss:.3f}/{epoch.validation_loss:.3f}"
+        progress(
+            epoch.epoch,
+            last,
+            # It has to fit into 80 columns together with the name of the stage.
+            f"{number}epoch {epoch.epoch:3d}  loss {losses}  {100 * epoch.validation_accuracy:.1f} %",
+            seconds_left=epochs * epoch.seconds / max(epoch.epoch, 1),
+        )
+
+    return tell
+
+
+def tell_ensemble_epochs(progress: Progress, max_epochs: int) -> Callable[[int, Epoch], None]:
+    """Return a callback for networks that are trained in turns, each for some epochs more than before.
+
+    The epochs of each turn are counted from 0. The training may end long before ``max_epochs``, so that the
+    time left is what it takes at most.
+    """
+    before: dict[int, int] = {}
+    last: dict[int, int] = {}
+
+    def tell(network: int, epoch: Epoch) -> None:
+        if epoch.epoch == 0:
+            before[network] = last.get(network, 0)
+        last[network] = before.get(network, 0) + epoch.epoch
+        words = f"network {network + 1}  epoch {last[network]:3d} of at most {max_epochs}"
+        progress(last[network], max_epochs, f"{words}  loss {epoch.train_loss:.3f}")
+
+    return tell
+
+
+def tell_cnn_epochs(progress: Progress) -> Callable[[CNNEpoch], None]:
+    """Return a callback for the epochs of the CNN, which knows from its start how long it will take."""
+
+    def tell(epoch: CNNEpoch) -> None:
+        parts = []
+        if epoch.loss is not None:
+            parts.append(f"epoch {epoch.epoch} of {epoch.epochs}  loss {epoch.loss:.3f}")
+        if epoch.test_accuracy is not None:
+            parts.append(f"{100 * epoch.test_accuracy:.2f} %")
+        progress(epoch.epoch, epoch.epochs, "  ".join(parts), seconds_left=epoch.seconds_left)
+
+    return tell
+
+
+def tell_fits(progress: Progress) -> Callable[[int, int, str], None]:
+    """Return a callback for many fits: how many are done, how many there are, and the name of the last."""
+
+    def tell(done: int, total: int, last: str) -> None:
+        progress(done, total, f"{done:,} of {total:,}  {last}".rstrip())
+
+    return tell
+
+
+@contextmanager
+def tell_downloads(observer: Observer) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a callback for the bytes of downloads: file, bytes received, and size; each file is a stage."""
+    with ExitStack() as stages:
+        known: dict[str, Progress] = {}
+
+        def tell(file: str, received: int, size: int) -> None:
+            if file not in known:
+                known[file] = stages.enter_context(observer.stage(f"Download {file}"))
+            known[file](received, size, f"{received / 2**20:.1f} of {size / 2**20:.1f} MiB")
+
+        yield tell

@@ -1,0 +1,143 @@
+"""What the page of a fit shows, gathered from the table and the fitted classifier."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dahgnn.classifier.estimator import DAHGNNClassifier
+from dahgnn.classifier.explanation import attention_to_hyperedges, traces_of
+from dahgnn.report.fit_view import FitView
+from dahgnn.report.projection import MOST_BY_TSNE, tsne
+from dahgnn.tables.columns import as_texts
+from dahgnn.tables.sources import Source
+from dahgnn.tables.table import Table
+
+# The ways to place rows on the map; "auto" is t-SNE from so many rows on, as fewer are no crowd.
+MAPS = ("auto", "tsne", "pca")
+_FEWEST_FOR_TSNE = 100
+# The page shows so many columns of each row, and so many cells in all.
+_MOST_COLUMNS, _MOST_CELLS = 12, 500_000
+# Pictures are at least so high and wide.
+_LEAST_SIDE = 4
+# What ended a training, in words.
+_ENDS = {"held_out": "held-out labels", "max_epochs": "the most epochs", "interrupted": "an interruption"}
+Array = NDArray[Any]
+
+
+def gather_view(
+    title: str, table: Table, classifier: DAHGNNClassifier, metrics: dict[str, Any], kind: str
+) -> FitView:
+    """Gather what the page shows; ``kind`` is one of `MAPS`."""
+    n = len(table.ids)
+    names = [str(name) for name in classifier.classes_]
+    places = {name: place for place, name in enumerate(names)}
+    position, projection = _position(classifier, kind)
+    members, attention = _own_hyperedges(classifier)
+    held = metrics["held_out_accuracy"]
+    images = _as_images(table.source)
+    facts = {
+        "rows": f"{n:,}, of which {metrics['labelled']:,} are labelled",
+        "held-out accuracy": "–" if held is None else f"{100 * held:.1f} % of {metrics['held_out']}",
+        "fit": f"{metrics['seconds']:.0f} s, {_networks(metrics)}, ended by {_ENDS[metrics['stopped']]}",
+    }
+    return FitView(
+        title=title,
+        ids=table.ids,
+        classes=names,
+        probabilities=classifier.label_distributions_,
+        given=np.array([-1 if label is None else places[label] for label in table.labels or ()]),
+        held_out=classifier.held_out_indices_,
+        held_out_probabilities=classifier.held_out_distributions_,
+        density=classifier.density_,
+        position=position,
+        members=members,
+        attention=attention,
+        history=classifier.history_,
+        best_epochs=[classifier.best_epoch_] * len(classifier.networks_),
+        metrics=facts,
+        details=None if images is not None else _details(table.source),
+        images=images,
+        projection=projection,
+    )
+
+
+def _networks(metrics: dict[str, Any]) -> str:
+    """Say how many networks there are, and how long they were trained."""
+    count, epochs = metrics["networks"], metrics["epochs"]
+    return f"{epochs} epochs" if count == 1 else f"{count} networks, up to {epochs} epochs"
+
+
+def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array, str]:
+    """Place the rows on a map by their hidden units, of which similar rows have similar ones."""
+    hidden = torch.cat([first.to_nodes.sums.flatten(1) for first, _ in traces_of(classifier)], 1)
+    if kind == "tsne" or (kind == "auto" and len(hidden) >= _FEWEST_FOR_TSNE):
+        placed = tsne(hidden, seed=0).numpy()
+        if np.isfinite(placed).all():  # rows that are all alike have no such map
+            return placed, "t-SNE" if len(hidden) <= MOST_BY_TSNE else f"t-SNE of {MOST_BY_TSNE:,} of them"
+    centred = hidden - hidden.mean(0)
+    _, _, axes = torch.pca_lowrank(centred, q=min(2, *hidden.shape), center=False)
+    placed = (centred @ axes).numpy()
+    return np.pad(placed, ((0, 0), (0, 2 - placed.shape[1]))), "principal components"
+
+
+def _own_hyperedges(classifier: DAHGNNClassifier) -> tuple[Array, Array]:
+    """Return the members of the hyperedge centred at each row, the centre first, and their weights."""
+    hypergraph = classifier.hypergraph_
+    last = [second for _, second in traces_of(classifier)]
+    attention = attention_to_hyperedges(last, hypergraph).numpy()
+    offsets, nodes = hypergraph.by_hyperedge.offsets.numpy(), hypergraph.by_hyperedge.indices.numpy()
+    n, size = hypergraph.n_nodes, int(np.diff(offsets).max())
+    members, weights = np.full((n, size), -1, dtype=np.int64), np.zeros((n, size))
+    centres = np.arange(n) if hypergraph.centres is None else hypergraph.centres.numpy()
+    for number, centre in enumerate(centres):
+        part = slice(offsets[number], offsets[number + 1])
+        order = np.argsort(nodes[part] != centre, kind="stable")
+        members[centre, : len(order)] = nodes[part][order]
+        weights[centre, : len(order)] = attention[part][order]
+    return members, weights
+
+
+def _as_images(source: Source) -> Array | None:
+    """Return rows as pictures, (n, h, w) or (n, h, w, 3), if they may be such: values 0 to 255 or 0 to 1.
+
+    An array says how high and wide they are; else they are square, of 64 or more grey values.
+    """
+    shape = source.shape
+    if len(shape) < 2:
+        side = math.isqrt(len(source.cells))
+        shape = (side, side) if side >= 8 else ()
+    flat = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
+    if not flat or math.prod(shape) != len(source.cells) or min(shape[:2]) < _LEAST_SIDE:
+        return None
+    columns = [cells for cells in source.cells.values() if isinstance(cells, np.ndarray)]
+    if len(columns) < len(source.cells) or any(cells.dtype.kind not in "biuf" for cells in columns):
+        return None
+    lowest, highest = (float(end([end(cells) for cells in columns])) for end in (np.min, np.max))
+    if not 0 <= lowest <= highest <= 255 or highest == 0:  # NaN is neither
+        return None
+    parts = (cells for cells in columns if cells.dtype.kind == "f")
+    if highest > 1 and not all((cells == cells.round()).all() for cells in parts):
+        return None
+    scale = 255 / highest if highest <= 16 else 1
+    pixels = np.empty((source.n_rows, len(columns)), dtype=np.uint8)
+    for place, cells in enumerate(columns):
+        pixels[:, place] = cells * scale
+    return pixels.reshape(-1, *shape)
+
+
+def _details(source: Source) -> list[dict[str, str]] | None:
+    """Return the first cells of each row as they were read; those of an array have no names."""
+    if source.is_array:
+        return None
+    count = max(1, min(_MOST_COLUMNS, _MOST_CELLS // source.n_rows))
+    names = [name for name, cells in source.cells.items() if isinstance(cells, np.ndarray)][:count]
+    texts = [as_texts(source.cells[name], name) for name in names]
+    return [
+        {name: "–" if cell is None else cell for name, cell in zip(names, cells, strict=True)}
+        for cells in zip(*texts, strict=True)
+    ]

@@ -1,0 +1,38 @@
+from types import SimpleNamespace
+
+import numpy as np
+
+from dahgnn.classifier.explanation import Explanation, HyperedgeShare, Share
+from dahgnn.cli.explanation_text import describe
+
+FITTED = SimpleNamespace(
+    ids=["a", "b\r", "c"],
+    labels=["red", None, None],
+    classifier=SimpleNamespace(
+        classes_=np.array(["blue", "red"]),
+        label_distributions_=np.array([[0.1, 0.9], [0.25, 0.75], [0.6, 0.4]]),
+        transduction_=np.array(["red", "red", "blue"]),
+    ),
+)
+
+
+def test_an_explanation_is_ranked_and_names_rows_by_id():
+    hyperedge = HyperedgeShare(
+        hyperedge=4, centre=0, weight=0.5, members=(Share(row=0, weight=0.7), Share(row=2, weight=0.3))
+    )
+    explanation = Explanation(row=1, hyperedges=(hyperedge,), labelled=(Share(row=0, weight=0.125),))
+    assert describe(explanation, FITTED).splitlines() == [
+        "Row b\N{REPLACEMENT CHARACTER}: red 75.0 %, blue 25.0 %.",
+        "",
+        "Labelled rows that its attention came from (all of them: 12.5 %):",
+        "  12.50 %  a: red",
+        "",
+        "Hyperedges that it listened to in the last layer, and who spoke most in each:",
+        "  50.00 %  hyperedge around a: a (red) 70 %, c (predicted blue) 30 %",
+    ]
+
+
+def test_a_given_label_is_said_and_no_labelled_row_too():
+    said = describe(Explanation(row=0, hyperedges=(), labelled=()), FITTED)
+    assert "Its given label is red." in said
+    assert "none: no labelled row is within reach of two layers." in said

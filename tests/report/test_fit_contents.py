@@ -1,0 +1,53 @@
+"""What the page of a fit gets to show, by ``dahgnn fit`` as a user calls it."""
+
+import numpy as np
+import pytest
+from report_cases import Reader
+
+from dahgnn.cli.commands import main
+from dahgnn.report.fit_contents import MAPS
+
+pytest.importorskip("plotly")
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (64,), (8, 6), (6, 8, 3)], ids=str)
+def test_images_are_seen_as_such(tmp_path, shape):
+    """Rows of grey or coloured pixels become pictures on the page, also where some pixels never change."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    images = generator.integers(0, 100, size=(40, *shape)) + 100 * labels.reshape(-1, *[1] * len(shape))
+    images[:, :2] = 0
+    np.savez(tmp_path / "pictures.npz", X=images.astype(np.uint8), y=np.where(np.arange(40) < 20, labels, -1))
+    command = ["fit", str(tmp_path / "pictures.npz"), "--label", "y", "--out", str(tmp_path / "out")]
+    assert main([*command, "--map", "pca", "--networks", "1"]) == 0
+    images = Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).data()["images"]
+    assert images["sheets"][0].startswith("data:image/png")
+
+
+def test_numbers_that_are_no_pixels_are_no_images(tmp_path):
+    generator = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    np.savez(tmp_path / "numbers.npz", X=generator.normal(size=(40, 8, 8)), y=labels)
+    command = ["fit", str(tmp_path / "numbers.npz"), "--label", "y", "--out", str(tmp_path / "out")]
+    assert main([*command, "--map", "pca", "--networks", "1"]) == 0
+    assert Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).data()["images"] is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "words"),
+    [
+        ("auto", 60, "principal components"),
+        ("auto", 100, "t-SNE"),
+        ("tsne", 60, "t-SNE"),
+        ("pca", 100, "principal components"),
+    ],
+)
+def test_the_page_says_how_the_map_was_made(tmp_path, kind, rows, words):
+    assert kind in MAPS
+    labels = np.arange(rows) % 2
+    features = np.random.default_rng(0).normal(size=(rows, 3)) + 3 * labels[:, None]
+    np.savez(tmp_path / "numbers.npz", X=features, y=labels)
+    command = ["fit", str(tmp_path / "numbers.npz"), "--label", "y", "--out", str(tmp_path / "out")]
+    assert main([*command, "--map", kind, "--networks", "1"]) == 0
+    text = Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).text
+    assert f"placed by {words} so that" in " ".join(text.split())

@@ -1,0 +1,25 @@
+from pathlib import Path
+
+from dahgnn.tables.messages import at, counted, joined, listed, no_column, quoted
+
+
+def test_long_cells_and_long_lists_are_cut():
+    assert quoted("x" * 60) == f"'{'x' * 60}'"
+    assert quoted("x" * 61) == f"'{'x' * 60}…'"
+    assert joined(list("abcdef")) == "a, b, c, d, e, f"
+    assert joined(list("abcdefgh")) == "a, b, c, d, e, f and 2 more"
+
+
+def test_columns_are_counted_in_the_right_number():
+    assert counted(["a"]) == "1 column ('a') was"
+    assert counted(["a", "b"]) == "2 columns ('a', 'b') were"
+    assert listed(["a", "b"]) == "'a', 'b'"
+    assert at(3) == "row 3 (counted from 0)"
+
+
+def test_a_missing_column_suggests_the_nearest_or_lists_all():
+    path = Path("a.csv")
+    assert "column 'knd' for --label. Got none of that name. Did you mean 'kind'?" in str(
+        no_column(path, "knd", ["kind", "size"], "for --label")
+    )
+    assert str(no_column(path, "q", ["kind", "size"], "for --id")).endswith("It has 'kind', 'size'.")

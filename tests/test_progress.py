@@ -1,0 +1,107 @@
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+from dahgnn.config import TrainingConfig
+from dahgnn.progress import (
+    SilentObserver,
+    tell_cnn_epochs,
+    tell_downloads,
+    tell_ensemble_epochs,
+    tell_epochs,
+    tell_fits,
+)
+from dahgnn.training.fit import Epoch
+
+
+class Recorder:
+    """An observer that remembers what it was told."""
+
+    def __init__(self):
+        self.told = []
+
+    @contextmanager
+    def stage(self, name):
+        self.told.append(f"{name} begins")
+        yield lambda done, total, text="", *, seconds_left=None: self.told.append(
+            (name, done, total, text, seconds_left)
+        )
+        self.told.append(f"{name} ends")
+
+
+def calls():
+    told = []
+    return told, lambda *values, **named: told.append((values, named))
+
+
+def epoch(number, best):
+    return Epoch(
+        epoch=number, train_loss=0.1234, validation_loss=0.4561, train_accuracy=1, validation_accuracy=0.912,
+        best_epoch=best, seconds=2.0,
+    )  # fmt: skip
+
+
+def test_epochs_end_at_the_patience_or_at_the_most_epochs():
+    told, progress = calls()
+    tell = tell_epochs(progress, TrainingConfig(max_epochs=200, patience=100))
+    tell(0, epoch(20, 5))
+    tell(0, epoch(150, 140))
+    assert [values[:2] for values, _ in told] == [(20, 105), (150, 200)]
+    assert told[0][0][2] == "epoch  20  loss 0.123/0.456  91.2 %"
+    assert [named["seconds_left"] for _, named in told] == [85 * 2 / 20, 50 * 2 / 150]
+
+
+def test_networks_that_follow_take_as_long_as_the_first():
+    told, progress = calls()
+    tell_epochs(progress, TrainingConfig(max_epochs=200, patience=100), networks=3)(1, epoch(20, 5))
+    assert told[0][0][2].startswith("2/3 epoch  20")
+    assert told[0][1]["seconds_left"] == (85 + 105) * 2 / 20
+
+
+def test_networks_that_take_turns_count_on():
+    told, progress = calls()
+    tell = tell_ensemble_epochs(progress, 100)
+    for network, number in ((0, 0), (0, 8), (1, 0), (1, 8), (0, 0), (0, 3)):
+        tell(network, epoch(number, 0))
+    assert [values[:2] for values, _ in told] == [(done, 100) for done in (0, 8, 0, 8, 8, 11)]
+    assert told[-1][0][2] == "network 1  epoch  11 of at most 100  loss 0.123"
+
+
+def test_epochs_of_the_cnn_say_what_was_measured():
+    told, progress = calls()
+    tell = tell_cnn_epochs(progress)
+    tell(SimpleNamespace(epoch=0, epochs=9, loss=None, test_accuracy=None, seconds_left=90.0))
+    tell(SimpleNamespace(epoch=1, epochs=9, loss=0.5, test_accuracy=0.25, seconds_left=80.0))
+    assert told == [
+        ((0, 9, ""), {"seconds_left": 90.0}),
+        ((1, 9, "epoch 1 of 9  loss 0.500  25.00 %"), {"seconds_left": 80.0}),
+    ]
+
+
+def test_fits_are_counted():
+    told, progress = calls()
+    tell_fits(progress)(3, 1000, "mnist")
+    assert told == [((3, 1000, "3 of 1,000  mnist"), {})]
+
+
+def test_each_file_is_a_stage_until_all_downloads_are_done():
+    observer = Recorder()
+    with tell_downloads(observer) as tell:
+        for file, received in (("a", 2**19), ("b", 2**20), ("a", 2**20)):
+            tell(file, received, 2**20)
+    assert observer.told == [
+        "Download a begins",
+        ("Download a", 2**19, 2**20, "0.5 of 1.0 MiB", None),
+        "Download b begins",
+        ("Download b", 2**20, 2**20, "1.0 of 1.0 MiB", None),
+        ("Download a", 2**20, 2**20, "1.0 of 1.0 MiB", None),
+        "Download b ends",
+        "Download a ends",
+    ]
+
+
+def test_a_silent_observer_takes_everything(capfd):
+    observer = SilentObserver()
+    observer.note("a sentence")
+    with observer.stage("work") as progress:
+        progress(1, 2, "half", seconds_left=3.0)
+    assert capfd.readouterr() == ("", "")
