@@ -101,3 +101,18 @@ def test_the_numbering_makes_no_difference():
     first = SimilarityGraph.from_neighbors(knn(points, 5)).smooth(LABELLED, TARGETS)
     second = SimilarityGraph.from_neighbors(knn(points[order], 5)).smooth(places[LABELLED], TARGETS)
     np.testing.assert_allclose(second, first[order], atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_laplace_and_poisson_learning_are_those_of_graphlearning():
+    graphlearning = pytest.importorskip("graphlearning")
+    graph = some_graph(200)
+    labelled = np.arange(0, 200, 20)
+    classes = np.arange(len(labelled)) % 3
+    weights = csr_array(graph.similarities)
+    theirs = graphlearning.ssl.laplace(weights).fit(labelled, classes)
+    np.testing.assert_allclose(graph.smooth(labelled, np.eye(3)[classes]), theirs, atol=1e-4)
+    theirs = graphlearning.ssl.poisson(weights).fit(labelled, classes)
+    ours = graph.spread_poisson(labelled, np.eye(3)[classes], damping=1e-8)
+    ours -= graph.degrees @ ours / graph.degrees.sum()
+    np.testing.assert_allclose(ours, theirs, atol=1e-3 * np.abs(theirs).max())
