@@ -19,6 +19,7 @@ from dahgnn import DAHGNNClassifier, Hypergraph
 from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
+from dahgnn.threads import threads_for
 from dahgnn.training.fit import fit
 from dahgnn.training.splits import sample_per_class
 
@@ -410,12 +411,6 @@ def test_each_epoch_of_each_network_is_heard(iris):
         assert last[entry["network"]].train_loss == pytest.approx(entry["train_loss"])
 
 
-def test_threads_are_given_back(iris):
-    before = torch.get_num_threads()
-    DAHGNNClassifier(**QUICK, n_jobs=1).fit(iris[0], hide(iris[1]))
-    assert torch.get_num_threads() == before
-
-
 def test_a_constant_column_changes_nothing(iris):
     features, labels = iris
     given = hide(labels)
@@ -618,3 +613,240 @@ def test_fitted_rows_are_known_in_single_precision_too(iris):
     classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(iris[1]))
     assert np.array_equal(classifier.predict_proba(rows), classifier.label_distributions_)
     assert np.array_equal(classifier.predict_proba(rows.astype(np.float32)), classifier.label_distributions_)
+
+
+def blobs(n, n_classes=3, d=4, seed=0, distance=4.0):
+    """Rows of classes that are apart."""
+    generator = np.random.default_rng(seed)
+    labels = np.arange(n) % n_classes
+    centres = distance * generator.normal(size=(n_classes, d))
+    return centres[labels] + generator.normal(size=(n, d)), labels
+
+
+def check_whole(classifier, rows):
+    """A fit gave numbers, and new rows get some, too."""
+    for each in (classifier.label_distributions_, classifier.embedding_, classifier.density_):
+        assert np.isfinite(each).all()
+    np.testing.assert_allclose(classifier.label_distributions_.sum(1), 1)
+    new = classifier.predict_proba(rows + 0.01)
+    assert np.isfinite(new).all()
+    np.testing.assert_allclose(new.sum(1), 1)
+
+
+@pytest.mark.parametrize("metric", ["local-scale", "euclidean"])
+def test_duplicate_rows_have_neighbours_and_labels(metric):
+    """Each row comes twenty times, so that the mean distance to its ten nearest is zero."""
+    few, kinds = blobs(9)
+    rows, labels = np.repeat(few, 20, 0), np.repeat(kinds, 20)
+    given = np.where(np.arange(180) % 20 < 2, labels, -1)
+    classifier = DAHGNNClassifier(**QUICK, metric=metric).fit(rows, given)
+    check_whole(classifier, rows)
+    assert (classifier.transduction_ == labels).mean() > 0.95
+    for kind in range(9):
+        assert len(np.unique(classifier.label_distributions_[20 * kind : 20 * kind + 20], axis=0)) == 1
+    if metric == "local-scale":
+        assert (classifier.ensemble_.scales > 0).all()
+
+
+def test_half_of_the_rows_are_one_and_the_same(iris):
+    features, labels = iris
+    rows = np.concatenate([features, np.tile(features[:1], (150, 1))])
+    given = np.concatenate([hide(labels), np.full(150, -1)])
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, given)
+    check_whole(classifier, rows)
+    assert (classifier.transduction_[:150] == labels).mean() > 0.85
+    assert (classifier.transduction_[150:] == classifier.transduction_[0]).all()
+
+
+def test_equal_rows_with_contrary_labels_are_undecided():
+    rows, labels = np.ones((24, 3)), np.arange(24) % 2
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, np.where(np.arange(24) < 12, labels, -1))
+    check_whole(classifier, rows)
+    np.testing.assert_allclose(classifier.label_distributions_, 0.5, atol=0.1)
+    # Rows that differ where the fitted ones do not, are nowhere else.
+    np.testing.assert_array_equal(classifier.predict_proba(5 * rows), classifier.label_distributions_)
+
+
+def test_all_rows_equal_have_the_shares_of_their_labels():
+    given = np.where(np.arange(30) < 20, (np.arange(30) % 4 == 0).astype(int), -1)
+    classifier = DAHGNNClassifier(**QUICK, validation=np.array([], dtype=int)).fit(np.zeros((30, 2)), given)
+    check_whole(classifier, np.zeros((30, 2)))
+    assert len(np.unique(classifier.label_distributions_, axis=0)) == 1
+    assert (classifier.transduction_ == 0).all()
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 11, 30, 49, 50, 51, 52])
+def test_fewer_rows_than_candidates_of_neighbours(n):
+    rows, labels = blobs(n, 2, distance=9.0)
+    given = np.where(np.arange(n) < max(2, n // 2), labels, -1)
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, given)
+    check_whole(classifier, rows)
+    assert classifier.k_ == min(10, max(1, n // 4))
+    assert (classifier.transduction_ == labels).mean() > 0.9
+
+
+def test_a_class_with_one_label_keeps_it():
+    rows, labels = blobs(90)
+    given = np.where(np.arange(90) < 30, labels, -1)
+    given[(given == 2) & (np.arange(90) != 2)] = -1
+    classifier = DAHGNNClassifier(**QUICK | {"networks": 5}).fit(rows, given)
+    check_whole(classifier, rows)
+    assert 2 not in classifier.held_out_indices_
+    assert len(classifier.held_out_indices_) == 20
+    assert classifier.transduction_[2] == 2
+    assert (classifier.transduction_ == labels).mean() > 0.9
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_one_label_a_class_holds_out_none(n_classes):
+    rows, labels = blobs(90, n_classes)
+    given = hide(labels, 1)
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, given)
+    check_whole(classifier, rows)
+    assert len(classifier.labelled_indices_) == n_classes
+    assert classifier.held_out_indices_.tolist() == []
+    assert classifier.held_out_distributions_.shape == (0, n_classes)
+    assert set(classifier.combination_) == {"poisson", "linear"}
+    assert (classifier.best_epoch_, classifier.stopped_) == (16, "max_epochs")
+    assert all(np.isnan(entry["validation_loss"]) for entry in classifier.history_)
+    assert (classifier.transduction_ == labels).mean() > 0.9
+    assert (classifier.predict(blobs(90, n_classes)[0] + 0.05) == labels).mean() > 0.9
+
+
+def test_a_component_without_a_label_is_labelled_by_its_features():
+    """Three groups far from each other; the third has no label, and its neighbours are all in it."""
+    generator = np.random.default_rng(0)
+    group = np.arange(120) % 3
+    rows = np.array([[0.0, 0.0], [10.0, 0.0], [10.0, 40.0]])[group] + generator.normal(size=(120, 2))
+    given = np.where((group < 2) & (np.arange(120) < 60), group, -1)
+    for metric in ("local-scale", "euclidean"):
+        classifier = DAHGNNClassifier(k=5, metric=metric, scale="columns", **QUICK).fit(rows, given)
+        check_whole(classifier, rows)
+        members = classifier.hypergraph_.by_hyperedge.indices.reshape(120, 6).numpy()
+        assert (group[members] == group[:, None]).all()  # so they are components
+        known = group < 2
+        assert (classifier.transduction_[known] == group[known]).all()
+        assert (classifier.transduction_[~known] == 1).mean() > 0.9  # which it stands beside
+        sure = classifier.label_distributions_.max(1)
+        assert sure[~known].mean() < sure[known].mean()
+
+
+def test_a_hypergraph_of_ones_own_has_no_labels_that_spread():
+    rows, labels = blobs(90)
+    hypergraph = Hypergraph.from_hyperedges([range(i, i + 6) for i in range(0, 90, 6)], n_nodes=90)
+    for keep in (1, 8):
+        classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(labels, keep), hypergraph=hypergraph)
+        check_whole(classifier, rows)
+        assert set(classifier.combination_) <= {"networks", "linear", "kernel"}
+        assert classifier.ensemble_.scales is None
+        assert classifier.ensemble_.radius is None
+        assert (classifier.transduction_ == labels).mean() > (0.6 if keep == 1 else 0.9)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ([0.5, 0.5], "3 positive shares, one for each class"),
+        ([[0.5, 0.3, 0.2]], "3 positive shares"),
+        ([0.5, 0.5, 0.0], "3 positive shares"),
+        ([0.5, 0.6, -0.1], "3 positive shares"),
+        ([0.5, 0.5, np.nan], "3 positive shares"),
+        ([0.5, 0.5, np.inf], "3 positive shares"),
+        ({0: 0.5, 1: 0.3, 7: 0.2}, "a share for each class, 0, 1, 2. Got .*7"),
+        ({0: 0.5, 1: 0.5}, "a share for each class, 0, 1, 2"),
+        ({0: 0.5, 1: 0.3, 2: 0.0}, "3 positive shares"),
+    ],
+)
+def test_class_shares_that_are_none_are_refused(iris, prior, message):
+    with pytest.raises(ValueError, match=f"'class_prior' parameter of DAHGNNClassifier must be .*{message}"):
+        DAHGNNClassifier(**QUICK, class_prior=prior).fit(iris[0], hide(iris[1]))
+
+
+def test_known_class_shares_move_the_labels(iris):
+    features, labels = iris
+    names = np.array(["a", "b", "c"])[labels]
+    shown = hide(labels) >= 0
+    given = np.where(shown, names, None)
+    plain = DAHGNNClassifier(**QUICK).fit(features, given)
+    shares = {"c": 3.0, "a": 1.0, "b": 1.0}  # shares are proportions, in any order
+    moved = DAHGNNClassifier(**QUICK, class_prior=shares).fit(features, given)
+    np.testing.assert_allclose(moved.label_distributions_.mean(0), [0.2, 0.2, 0.6], atol=0.01)
+    assert (moved.transduction_ == "c").sum() > (plain.transduction_ == "c").sum()
+    same = DAHGNNClassifier(**QUICK, class_prior=[1, 1, 3]).fit(features, given)
+    np.testing.assert_allclose(same.label_distributions_, moved.label_distributions_)
+    # New rows have the same factors.
+    new = features + 0.02
+    assert moved.predict_proba(new)[:, 2].mean() > plain.predict_proba(new)[:, 2].mean() + 0.1
+    np.testing.assert_array_equal(moved.predict_proba(features), moved.label_distributions_)
+
+
+def test_right_class_shares_help_where_labels_are_few_and_misleading():
+    generator = np.random.default_rng(0)
+    labels = (np.arange(200) % 10 == 0).astype(int)  # one of ten
+    rows = 1.5 * labels[:, None] * np.ones(3) + generator.normal(size=(200, 3))
+    given = hide(labels, 4)
+    plain, informed = (
+        DAHGNNClassifier(**QUICK, class_prior=prior).fit(rows, given) for prior in (None, [0.9, 0.1])
+    )
+    assert informed.score(rows, labels) > plain.score(rows, labels)
+
+
+def test_a_heavy_label_counts_more():
+    rows, labels = blobs(60, 2, distance=0.6)
+    given = np.where(np.arange(60) < 20, labels, -1)
+    heavy = np.where(labels == 1, 20.0, 1.0)
+    plain, more = (
+        DAHGNNClassifier(**QUICK).fit(rows, given, sample_weight=weights) for weights in (None, heavy)
+    )
+    assert more.label_distributions_[:, 1].mean() > plain.label_distributions_[:, 1].mean()
+    by_class = DAHGNNClassifier(**QUICK, class_weight={0: 1.0, 1: 20.0}).fit(rows, given)
+    np.testing.assert_allclose(by_class.label_distributions_, more.label_distributions_, atol=1e-5)
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        DAHGNNClassifier(**QUICK).fit(rows, given, sample_weight=-heavy)
+
+
+@pytest.mark.parametrize("n_classes", [2, 30])
+def test_two_and_many_classes(n_classes):
+    rows, labels = blobs(12 * n_classes, n_classes, d=8)
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(labels, 5))
+    check_whole(classifier, rows)
+    assert classifier.classes_.tolist() == list(range(n_classes))
+    assert classifier.label_distributions_.shape == (12 * n_classes, n_classes)
+    assert (classifier.transduction_ == labels).mean() > 0.95
+    held = classifier.held_out_distributions_
+    assert (held.argmax(1) == labels[classifier.held_out_indices_]).mean() > 0.9
+
+
+def test_constant_columns_alone_tell_nothing():
+    rows = np.tile([1.0, -7.0, 0.0], (40, 1))
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, np.where(np.arange(40) < 20, np.arange(40) % 2, -1))
+    check_whole(classifier, rows)
+    assert len(np.unique(classifier.label_distributions_, axis=0)) == 1
+
+
+def test_more_columns_than_rows():
+    generator = np.random.default_rng(0)
+    rows, labels = blobs(45, d=200, distance=0.5)
+    rows[:, 100:] = generator.normal(size=(45, 1))  # many of them the same
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(labels, 6))
+    check_whole(classifier, rows)
+    assert (classifier.transduction_ == labels).mean() > 0.8
+
+
+@pytest.mark.parametrize(("n_jobs", "threads"), [(None, None), (1, 1), (2, 2), (-1, 4), (-2, 3), (-9, 1)])
+def test_threads_change_nothing_but_the_time(iris, fitted, monkeypatch, n_jobs, threads):
+    features, labels = iris
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    wanted = []
+
+    def watched(rows, count=None):
+        wanted.append((rows, count))
+        return threads_for(rows, count)
+
+    monkeypatch.setattr("dahgnn.classifier.estimator.threads_for", watched)
+    before = torch.get_num_threads()
+    classifier = DAHGNNClassifier(**QUICK | {"networks": 5}, n_jobs=n_jobs).fit(features, hide(labels))
+    classifier.predict(features[:3])
+    assert wanted == [(150, threads), (3, threads)]
+    assert torch.get_num_threads() == before
+    np.testing.assert_allclose(classifier.label_distributions_, fitted.label_distributions_, atol=1e-3)
