@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dahgnn import DAHGNNClassifier, Hypergraph
-from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
+from dahgnn.config import PRESETS, ModelConfig
 from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
 from dahgnn.threads import threads_for
@@ -346,7 +346,7 @@ def test_a_warm_start_goes_on(iris):
     heard = []
     classifier.fit(features, given, callback=lambda *news: heard.append(news))
     for entry in kept:
-        number, start = next(news for news in heard if news[0] == entry["network"])
+        start = next(epoch for number, epoch in heard if number == entry["network"])
         assert start.epoch == 0
         assert start.train_loss == pytest.approx(entry["train_loss"], rel=1e-3)
 
