@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,16 +10,21 @@ import torch
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dahgnn import DAHGNNClassifier, Hypergraph, fit
+from dahgnn import DAHGNNClassifier, Hypergraph
+from dahgnn.config import PRESETS, ModelConfig
 from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
+from dahgnn.threads import threads_for
+from dahgnn.training.fit import fit
 from dahgnn.training.splits import sample_per_class
 
-QUICK = {"max_epochs": 150, "patience": 50, "networks": 2, "random_state": 0}
+MODEL, TRAINING = PRESETS["default"].model, PRESETS["default"].training
+QUICK = {"training": replace(TRAINING, max_epochs=16), "networks": 2, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -55,18 +61,32 @@ def test_it_learns_from_few_labels(iris, fitted):
 
 def test_each_network_has_its_history_and_holds_out_other_rows(iris, fitted):
     _, labels = iris
-    assert len(fitted.networks_) == len(fitted.best_epochs_) == 5
-    for number, best in enumerate(fitted.best_epochs_):
-        losses = [entry["validation_loss"] for entry in fitted.history_ if entry["network"] == number]
-        assert losses[best] == min(losses)
-        assert len(losses) <= fitted.n_iter_ + 1
-    assert max(entry["epoch"] for entry in fitted.history_) == fitted.n_iter_
+    assert len(fitted.networks_) == 5
+    stages = sorted({entry["epoch"] for entry in fitted.history_})
+    assert stages == [8, 16][: len(stages)]
+    assert [(entry["epoch"], entry["network"]) for entry in fitted.history_] == [
+        (epoch, number) for epoch in stages for number in range(5)
+    ]
+    # Each holds out six labels, so that the mean over networks is that over labels.
+    losses = {
+        epoch: np.mean([entry["validation_loss"] for entry in fitted.history_ if entry["epoch"] == epoch])
+        for epoch in stages
+    }
+    assert fitted.best_epoch_ == min(losses, key=losses.get)
+    assert fitted.n_iter_ == stages[-1]
+    assert fitted.stopped_ == ("max_epochs" if fitted.best_epoch_ == 16 else "held_out")
     # Five times a fifth is every labelled row once.
     np.testing.assert_array_equal(fitted.held_out_indices_, fitted.labelled_indices_)
     held = fitted.held_out_distributions_
     np.testing.assert_allclose(held.sum(1), 1)
     assert not np.allclose(held, fitted.label_distributions_[fitted.held_out_indices_])
     assert (held.argmax(1) == labels[fitted.held_out_indices_]).mean() > 0.8
+
+
+def test_the_experts_share_the_labels(fitted):
+    assert set(fitted.combination_) <= {"networks", "linear", "kernel", "poisson", "uniform"}
+    assert sum(fitted.combination_.values()) == pytest.approx(1)
+    assert min(fitted.combination_.values()) > 0
 
 
 def test_the_networks_are_averaged(iris):
@@ -88,9 +108,9 @@ def test_the_networks_are_averaged(iris):
 
 
 def test_many_rows_have_one_network_unless_asked_for(iris):
-    assert DAHGNNClassifier().count_networks(20_000) == 5
-    assert DAHGNNClassifier().count_networks(20_001) == 1
-    assert DAHGNNClassifier(networks=3).count_networks(10**6) == 3
+    assert DAHGNNClassifier()._count_networks(20_000) == 5
+    assert DAHGNNClassifier()._count_networks(20_001) == 1
+    assert DAHGNNClassifier(networks=3)._count_networks(10**6) == 3
     assert len(DAHGNNClassifier(**QUICK | {"networks": 1}).fit(iris[0], hide(iris[1])).networks_) == 1
 
 
@@ -106,7 +126,8 @@ def test_a_cuda_device_gives_what_the_cpu_gives():
     features, labels = load_digits(return_X_y=True)
     seen, unseen, hidden = features[:1500], features[1500:], hide(labels[:1500])
     on_cpu, on_cuda = (
-        DAHGNNClassifier(**QUICK, dropout=0.0, device=device).fit(seen, hidden) for device in ("cpu", "cuda")
+        DAHGNNClassifier(**QUICK, model=replace(MODEL, dropout=0.0), device=device).fit(seen, hidden)
+        for device in ("cpu", "cuda")
     )
     assert (on_cpu.predict(unseen) == on_cuda.predict(unseen)).mean() > 0.97
     np.testing.assert_allclose(on_cpu.density_, on_cuda.density_, atol=0.5)
@@ -136,7 +157,7 @@ def test_equal_rows_get_equal_labels(iris):
 def test_new_rows_get_labels_without_a_new_fit():
     features, labels = load_digits(return_X_y=True)
     old, new = slice(0, 1300), slice(1300, None)
-    classifier = DAHGNNClassifier(max_epochs=150, random_state=0).fit(features[old], hide(labels[old], 20))
+    classifier = DAHGNNClassifier(**QUICK).fit(features[old], hide(labels[old], 20))
     before = {name: weight.clone() for name, weight in classifier.networks_[0].state_dict().items()}
     accuracy = (classifier.predict(features[new]) == labels[new]).mean()
     transductive = (classifier.transduction_ == labels[old]).mean()
@@ -207,11 +228,16 @@ def test_a_sparse_table_that_would_fill_the_memory_is_refused(iris):
 def test_known_neighbours_and_hypergraphs(iris):
     features, labels = iris
     given = hide(labels)
-    found = DAHGNNClassifier(k=5, scale="columns", **QUICK).fit(features, given)
-    neighbors = knn(found._features, 5)
+    found = DAHGNNClassifier(k=5, scale="columns", metric="euclidean", **QUICK).fit(features, given)
+    neighbors = knn(found.ensemble_.features, 5)
+    unequal = np.unique(features, axis=0, return_inverse=True, return_counts=True)
+    unequal = unequal[2][unequal[1].ravel()] == 1  # given neighbours may tell equal rows apart
     for each in (neighbors.indices.numpy(), neighbors):
         known = DAHGNNClassifier(**QUICK, scale="columns").fit(features, given, neighbors=each)
-        np.testing.assert_allclose(known.embedding_, found.embedding_)
+        np.testing.assert_allclose(known.embedding_[unequal], found.embedding_[unequal], atol=1e-6)
+        np.testing.assert_allclose(
+            known.label_distributions_[unequal], found.label_distributions_[unequal], atol=1e-5
+        )
         assert known.k_ == 5
     hypergraph = Hypergraph.from_hyperedges([range(i, i + 5) for i in range(0, 150, 5)], n_nodes=150)
     own = DAHGNNClassifier(**QUICK).fit(features, given, hypergraph=hypergraph)
@@ -234,19 +260,15 @@ def test_neighbours_that_do_not_fit_are_refused(iris, arguments, message):
         DAHGNNClassifier(**QUICK).fit(features, labels, **arguments)
 
 
-def test_held_out_rows_can_be_named_or_none(iris):
+def test_held_out_rows_can_be_named(iris):
     features, labels = iris
     given = hide(labels)
     shown = np.flatnonzero(given >= 0)
     named = DAHGNNClassifier(**QUICK, validation=shown[::5]).fit(features, given)
     assert named.held_out_indices_.tolist() == shown[::5].tolist()
-    none = DAHGNNClassifier(**QUICK, validation=None).fit(features, given)
+    none = DAHGNNClassifier(**QUICK, validation=np.array([], dtype=int)).fit(features, given)
     assert len(none.held_out_indices_) == len(none.held_out_distributions_) == 0
     assert none.labelled_indices_.tolist() == shown.tolist()
-    assert none.temperature_ == 1
-    single = hide(labels, keep=1)
-    one = DAHGNNClassifier(**QUICK).fit(features, single)
-    assert (len(one.labelled_indices_), len(one.held_out_indices_)) == (3, 0)
 
 
 @pytest.mark.parametrize(
@@ -257,10 +279,14 @@ def test_held_out_rows_can_be_named_or_none(iris):
         ({"scale": "colums"}, "'scale' parameter .* Did you mean 'columns'"),
         ({"k": 0}, "'k' parameter"),
         ({"verbose": None}, "'verbose' parameter"),
-        ({"dropout": 2.0}, "'dropout' parameter"),
+        ({"metric": "euclidian"}, "'metric' parameter .* Did you mean 'euclidean'"),
+        ({"model": {"dropout": 0.5}}, "'model' parameter .* ModelConfig or None. Got dict"),
+        ({"training": ModelConfig()}, "'training' parameter .* TrainingConfig or None. Got ModelConfig"),
+        ({"networks": "many"}, "'networks' parameter"),
+        ({"networks": 0}, "'networks' parameter"),
+        ({"warm_start": "yes"}, "'warm_start' parameter"),
         ({"device": "abacus"}, "abacus"),
         ({"n_jobs": 0}, "'n_jobs' parameter"),
-        ({"calibrate": "yes"}, "'calibrate' parameter"),
     ],
 )
 def test_wrong_parameters_are_named(iris, change, message):
@@ -299,9 +325,12 @@ def test_weights_and_classes_that_count_more(iris):
     features, labels = iris
     given = hide(labels)
     # Without dropout, which a CUDA device draws otherwise when there are weights.
-    plain = DAHGNNClassifier(**QUICK, dropout=0.0).fit(features, given)
-    ones = DAHGNNClassifier(**QUICK, dropout=0.0).fit(features, given, sample_weight=np.ones(150))
-    np.testing.assert_allclose(ones.embedding_, plain.embedding_, atol=1e-3)
+    still = {**QUICK, "model": replace(MODEL, dropout=0.0)}
+    plain = DAHGNNClassifier(**still).fit(features, given)
+    for weight in (1.0, 1e9):  # proportions count
+        same = DAHGNNClassifier(**still).fit(features, given, sample_weight=np.full(150, weight))
+        np.testing.assert_allclose(same.embedding_, plain.embedding_, atol=1e-3)
+        np.testing.assert_allclose(same.label_distributions_, plain.label_distributions_, atol=1e-3)
     plain = DAHGNNClassifier(**QUICK).fit(features, given)
     heavy = DAHGNNClassifier(**QUICK, class_weight={0: 1, 1: 100, 2: 1}).fit(features, given)
     assert (heavy.transduction_ == 1).sum() > (plain.transduction_ == 1).sum()
@@ -312,11 +341,14 @@ def test_weights_and_classes_that_count_more(iris):
 def test_a_warm_start_goes_on(iris):
     features, labels = iris
     given = hide(labels)
-    classifier = DAHGNNClassifier(**{**QUICK, "max_epochs": 15}, warm_start=True).fit(features, given)
-    first = [entry for entry in classifier.history_ if entry["network"] == 0]
-    best = min(first, key=lambda epoch: epoch["validation_loss"])
-    classifier.fit(features, given)
-    assert classifier.history_[0]["train_loss"] == pytest.approx(best["train_loss"], rel=1e-3)
+    classifier = DAHGNNClassifier(**QUICK, warm_start=True).fit(features, given)
+    kept = [entry for entry in classifier.history_ if entry["epoch"] == classifier.best_epoch_]
+    heard = []
+    classifier.fit(features, given, callback=lambda *news: heard.append(news))
+    for entry in kept:
+        start = next(epoch for number, epoch in heard if number == entry["network"])
+        assert start.epoch == 0
+        assert start.train_loss == pytest.approx(entry["train_loss"], rel=1e-3)
 
 
 def test_the_same_seed_gives_the_same(iris):
@@ -345,41 +377,38 @@ def test_a_copy_by_pickle_predicts_the_same(iris, fitted):
     np.testing.assert_array_equal(copy.predict_proba(rows), fitted.predict_proba(rows))
 
 
-def test_calibration_lowers_the_loss_of_held_out_rows_and_keeps_the_order():
-    features, labels = load_digits(return_X_y=True)
-    given = hide(labels, 40)
-    with_it, without = (
-        DAHGNNClassifier(**QUICK, calibrate=each).fit(features, given) for each in (True, False)
-    )
-    assert without.temperature_ == 1
-    held = with_it.held_out_indices_
-    assert len(held) == 160
-
-    def loss(classifier):
-        return -np.log(classifier.held_out_distributions_[np.arange(160), labels[held]]).mean()
-
-    assert loss(with_it) <= loss(without) + 1e-9
-    np.testing.assert_array_equal(with_it.transduction_, without.transduction_)
-
-
 def test_it_says_what_it_does(iris, caplog):
     features, labels = iris
+    classifier = DAHGNNClassifier(**QUICK, verbose=1).fit(features, hide(labels))
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == "Find the neighbours of 150 rows"
+    assert said[1].startswith("Network 1, epoch 0: loss")
+    first, share = max(classifier.combination_.items(), key=lambda pair: pair[1])
+    assert said[-1].startswith(f"Labels come from {first} {100 * share:.0f} %")
+    assert all(name in said[-1] for name in classifier.combination_)
+
+
+def test_it_is_silent_unless_asked(iris, caplog, capsys):
     with caplog.at_level(logging.INFO):
-        DAHGNNClassifier(**QUICK, verbose=1).fit(features, hide(labels))
-    assert "Find the neighbours of 150 rows" in caplog.text
-    assert "Network 2, epoch 0: loss" in caplog.text
+        DAHGNNClassifier(**QUICK).fit(iris[0], hide(iris[1]))
+    assert not caplog.records
+    assert capsys.readouterr() == ("", "")
+
+
+def test_each_epoch_of_each_network_is_heard(iris):
+    features, labels = iris
     heard = []
     classifier = DAHGNNClassifier(**QUICK)
     classifier.fit(features, hide(labels), callback=lambda *news: heard.append(news))
-    assert [(entry["network"], entry["epoch"]) for entry in classifier.history_] == sorted(
-        (number, epoch.epoch) for number, epoch in heard
-    )
-
-
-def test_threads_are_given_back(iris):
-    before = torch.get_num_threads()
-    DAHGNNClassifier(**QUICK, n_jobs=1).fit(iris[0], hide(iris[1]))
-    assert torch.get_num_threads() == before
+    # A stage starts with the weights as they are, and tells of them, too.
+    stages = len({entry["epoch"] for entry in classifier.history_})
+    for number in (0, 1):
+        assert sum(each == number for each, _ in heard) == classifier.n_iter_ + stages
+    last = {}
+    for number, epoch in heard:
+        last[number] = epoch
+    for entry in classifier.history_[-2:]:
+        assert last[entry["network"]].train_loss == pytest.approx(entry["train_loss"])
 
 
 def test_a_constant_column_changes_nothing(iris):
@@ -410,9 +439,9 @@ def test_zeros_of_either_sign_are_one_row():
     for scale in ("auto", "none"):
         classifier = DAHGNNClassifier(**QUICK, scale=scale).fit(rows, np.repeat([0, 1], 20))
         np.testing.assert_array_equal(classifier.predict(rows), classifier.transduction_)
-        probabilities, density = classifier.predict_proba_and_density(rows)
-        np.testing.assert_array_equal(probabilities, classifier.label_distributions_)
-        np.testing.assert_array_equal(density, classifier.density_)
+        found = classifier.evaluate(rows)
+        np.testing.assert_array_equal(found.distributions, classifier.label_distributions_)
+        np.testing.assert_array_equal(found.density, classifier.density_)
 
 
 def test_tiny_and_huge_columns_are_scaled(iris):
@@ -440,21 +469,27 @@ def test_a_fit_that_fails_leaves_the_last_one(iris):
     np.testing.assert_array_equal(classifier.predict(features + 0.1), before)
 
 
-@pytest.mark.parametrize(("pressed", "kept"), [(0, 1), (1, 1), (2, 2)])
-def test_ctrl_c_leaves_the_best_so_far_and_goes_on_up(iris, pressed, kept):
+@pytest.mark.parametrize(
+    ("stage", "pressed", "kept"), [(0, 0, 1), (0, 1, 2), (0, 2, 3), (1, 0, 3), (1, 2, 3)]
+)
+def test_ctrl_c_leaves_a_fitted_classifier_and_warns(iris, stage, pressed, kept):
     features, labels = iris
+    seen = []
 
     def press(number, epoch):
-        if (number, epoch.epoch) == (pressed, 30):
+        seen.append((number, epoch.epoch))
+        if epoch.epoch == 4 and seen.count((number, 4)) == stage + 1 and number == pressed:
             raise KeyboardInterrupt
 
     classifier = DAHGNNClassifier(**QUICK | {"networks": 3})
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
         classifier.fit(features, hide(labels), callback=press)
     assert classifier.stopped_ == "interrupted"
-    # Those that were done, without the one under way; the first is all there is.
-    assert len(classifier.networks_) == len(classifier.best_epochs_) == kept
-    assert classifier.score(features, labels) > 0.6
+    assert classifier.best_epoch_ == 8
+    # In the first stage those that began; later the whole stage before.
+    assert len(classifier.networks_) == kept
+    assert len(classifier.held_out_indices_) == 6 * kept
+    assert classifier.score(features, labels) > 0.8
     np.testing.assert_array_equal(classifier.predict(features), classifier.transduction_)
 
 
@@ -468,9 +503,9 @@ def test_ctrl_c_before_a_network_has_begun_leaves_those_before_it(iris, monkeypa
             raise KeyboardInterrupt
         return fit(*arguments, **settings)
 
-    monkeypatch.setattr("dahgnn.classifier.estimator.fit", pressed)
+    monkeypatch.setattr("dahgnn.classifier.fitting.fit", pressed)
     classifier = DAHGNNClassifier(**QUICK)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
         classifier.fit(features, hide(labels))
     assert (len(classifier.networks_), classifier.stopped_) == (1, "interrupted")
     assert classifier.score(features, labels) > 0.6
@@ -481,19 +516,35 @@ def test_ctrl_c_before_a_network_has_begun_leaves_those_before_it(iris, monkeypa
     assert not hasattr(fresh, "networks_")
 
 
-def test_another_number_of_networks_starts_cold(iris):
-    features, labels = iris
-    classifier = DAHGNNClassifier(**QUICK, warm_start=True).fit(features, hide(labels))
-    classifier.set_params(networks=3).fit(features, hide(labels))
-    assert len(classifier.networks_) == 3
-    assert classifier.history_[0]["train_accuracy"] < 0.9
+def first_loss(classifier, *data):
+    """The loss of the first network when a fit starts."""
+    heard = []
+    classifier.fit(*data, callback=lambda _, epoch: heard.append(epoch))
+    return heard[0].train_loss
 
 
-def test_other_classes_start_cold(iris):
+@pytest.mark.parametrize(
+    ("change", "names", "warm"),
+    [
+        ({}, None, True),
+        ({"k": 7}, None, True),
+        ({"networks": 3}, None, False),
+        ({"model": replace(MODEL, hidden=32)}, None, False),
+        ({}, np.array(["c", "b", "a"]), False),
+    ],
+)
+def test_a_warm_start_needs_the_same_networks_and_classes(iris, change, names, warm):
     features, labels = iris
-    classifier = DAHGNNClassifier(**QUICK, warm_start=True).fit(features, hide(labels))
-    classifier.fit(features, np.array(["c", "b", "a"])[labels])
-    assert classifier.history_[0]["train_accuracy"] < 0.9
+    given = hide(labels)
+    then = given if names is None else np.where(given >= 0, names[given], None)
+    classifier = DAHGNNClassifier(**QUICK, warm_start=True).fit(features, given)
+    again = first_loss(classifier.set_params(**change), features, then)
+    cold = first_loss(DAHGNNClassifier(**QUICK | change), features, then)
+    if warm:
+        assert again < cold - 0.1
+    else:
+        assert again == pytest.approx(cold, rel=1e-6)
+    assert len(classifier.networks_) == change.get("networks", 2)
 
 
 def test_rows_of_no_weight_are_unlabelled(iris):
@@ -511,12 +562,14 @@ def test_rows_of_no_weight_are_unlabelled(iris):
 def test_neighbours_of_any_integers_and_with_themselves(iris):
     features, labels = iris
     given = hide(labels)
-    found = DAHGNNClassifier(k=5, **QUICK).fit(features, given)
-    neighbors = knn(found._features, 5).indices.numpy()
+    found = DAHGNNClassifier(k=5, metric="euclidean", **QUICK).fit(features, given)
+    neighbors = knn(found.ensemble_.features, 5).indices.numpy()
     with_self = np.concatenate([np.arange(150)[:, None], neighbors], 1).astype(np.uint8)
     same = DAHGNNClassifier(**QUICK).fit(features, given, neighbors=with_self)
     assert same.k_ == 5
-    np.testing.assert_allclose(same.predict_proba(features + 0.1), found.predict_proba(features + 0.1))
+    np.testing.assert_allclose(
+        same.predict_proba(features + 0.1), found.predict_proba(features + 0.1), atol=1e-5
+    )
 
 
 @pytest.mark.slow
@@ -555,16 +608,245 @@ def test_a_fit_that_is_refused_leaves_the_columns_of_the_last(iris):
     assert (classifier.predict(iris[0]) == before).all()
 
 
-def test_progress_is_logged_by_the_clock(iris, caplog, monkeypatch):
-    monkeypatch.setattr("dahgnn.classifier.estimator._SECONDS_A_LINE", 0)
-    classifier = DAHGNNClassifier(**QUICK | {"networks": 1}, verbose=True).fit(iris[0], hide(iris[1]))
-    said = [record.getMessage() for record in caplog.records]
-    assert sum("epoch" in line and "loss" in line for line in said) == len(classifier.history_)
-    assert said[-1] == f"Network 1 ended by {classifier.stopped_}, best epoch {classifier.best_epochs_[0]}"
-
-
 def test_fitted_rows_are_known_in_single_precision_too(iris):
     rows = 1.1 * iris[0]  # which float32 rounds
     classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(iris[1]))
     assert np.array_equal(classifier.predict_proba(rows), classifier.label_distributions_)
     assert np.array_equal(classifier.predict_proba(rows.astype(np.float32)), classifier.label_distributions_)
+
+
+def blobs(n, n_classes=3, d=4, seed=0, distance=4.0):
+    """Rows of classes that are apart."""
+    generator = np.random.default_rng(seed)
+    labels = np.arange(n) % n_classes
+    centres = distance * generator.normal(size=(n_classes, d))
+    return centres[labels] + generator.normal(size=(n, d)), labels
+
+
+def check_whole(classifier, rows):
+    """A fit gave numbers, and new rows get some, too."""
+    for each in (classifier.label_distributions_, classifier.embedding_, classifier.density_):
+        assert np.isfinite(each).all()
+    np.testing.assert_allclose(classifier.label_distributions_.sum(1), 1)
+    new = classifier.predict_proba(rows + 0.01)
+    assert np.isfinite(new).all()
+    np.testing.assert_allclose(new.sum(1), 1)
+
+
+@pytest.mark.parametrize("metric", ["local-scale", "euclidean"])
+def test_duplicate_rows_have_neighbours_and_labels(metric):
+    """Each row comes twenty times, so that the mean distance to its ten nearest is zero."""
+    few, kinds = blobs(9)
+    rows, labels = np.repeat(few, 20, 0), np.repeat(kinds, 20)
+    given = np.where(np.arange(180) % 20 < 2, labels, -1)
+    classifier = DAHGNNClassifier(**QUICK, metric=metric).fit(rows, given)
+    check_whole(classifier, rows)
+    assert (classifier.transduction_ == labels).mean() > 0.95
+    for kind in range(9):
+        assert len(np.unique(classifier.label_distributions_[20 * kind : 20 * kind + 20], axis=0)) == 1
+    if metric == "local-scale":
+        assert (classifier.ensemble_.scales > 0).all()
+
+
+def test_half_of_the_rows_are_one_and_the_same(iris):
+    features, labels = iris
+    rows = np.concatenate([features, np.tile(features[:1], (150, 1))])
+    given = np.concatenate([hide(labels), np.full(150, -1)])
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, given)
+    check_whole(classifier, rows)
+    assert (classifier.transduction_[:150] == labels).mean() > 0.85
+    assert (classifier.transduction_[150:] == classifier.transduction_[0]).all()
+
+
+def test_equal_rows_with_contrary_labels_are_undecided():
+    rows, labels = np.ones((24, 3)), np.arange(24) % 2
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, np.where(np.arange(24) < 12, labels, -1))
+    check_whole(classifier, rows)
+    np.testing.assert_allclose(classifier.label_distributions_, 0.5, atol=0.1)
+    # Rows that differ where the fitted ones do not, are nowhere else.
+    np.testing.assert_array_equal(classifier.predict_proba(5 * rows), classifier.label_distributions_)
+
+
+def test_all_rows_equal_have_the_shares_of_their_labels():
+    given = np.where(np.arange(30) < 20, (np.arange(30) % 4 == 0).astype(int), -1)
+    classifier = DAHGNNClassifier(**QUICK, validation=np.array([], dtype=int)).fit(np.zeros((30, 2)), given)
+    check_whole(classifier, np.zeros((30, 2)))
+    assert len(np.unique(classifier.label_distributions_, axis=0)) == 1
+    assert (classifier.transduction_ == 0).all()
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 11, 30, 49, 50, 51, 52])
+def test_fewer_rows_than_candidates_of_neighbours(n):
+    rows, labels = blobs(n, 2, distance=9.0)
+    given = np.where(np.arange(n) < max(2, n // 2), labels, -1)
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, given)
+    check_whole(classifier, rows)
+    assert classifier.k_ == min(10, max(1, n // 4))
+    assert (classifier.transduction_ == labels).mean() > 0.9
+
+
+def test_a_class_with_one_label_keeps_it():
+    rows, labels = blobs(90)
+    given = np.where(np.arange(90) < 30, labels, -1)
+    given[(given == 2) & (np.arange(90) != 2)] = -1
+    classifier = DAHGNNClassifier(**QUICK | {"networks": 5}).fit(rows, given)
+    check_whole(classifier, rows)
+    assert 2 not in classifier.held_out_indices_
+    assert len(classifier.held_out_indices_) == 20
+    assert classifier.transduction_[2] == 2
+    assert (classifier.transduction_ == labels).mean() > 0.9
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_one_label_a_class_holds_out_none(n_classes):
+    rows, labels = blobs(90, n_classes)
+    given = hide(labels, 1)
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, given)
+    check_whole(classifier, rows)
+    assert len(classifier.labelled_indices_) == n_classes
+    assert classifier.held_out_indices_.tolist() == []
+    assert classifier.held_out_distributions_.shape == (0, n_classes)
+    assert set(classifier.combination_) == {"poisson", "linear"}
+    assert (classifier.best_epoch_, classifier.stopped_) == (16, "max_epochs")
+    assert all(np.isnan(entry["validation_loss"]) for entry in classifier.history_)
+    assert (classifier.transduction_ == labels).mean() > 0.9
+    assert (classifier.predict(blobs(90, n_classes)[0] + 0.05) == labels).mean() > 0.9
+
+
+def test_a_component_without_a_label_is_labelled_by_its_features():
+    """Three groups far from each other; the third has no label, and its neighbours are all in it."""
+    generator = np.random.default_rng(0)
+    group = np.arange(120) % 3
+    rows = np.array([[0.0, 0.0], [10.0, 0.0], [10.0, 40.0]])[group] + generator.normal(size=(120, 2))
+    given = np.where((group < 2) & (np.arange(120) < 60), group, -1)
+    for metric in ("local-scale", "euclidean"):
+        classifier = DAHGNNClassifier(k=5, metric=metric, scale="columns", **QUICK).fit(rows, given)
+        check_whole(classifier, rows)
+        members = classifier.hypergraph_.by_hyperedge.indices.reshape(120, 6).numpy()
+        assert (group[members] == group[:, None]).all()  # so they are components
+        known = group < 2
+        assert (classifier.transduction_[known] == group[known]).all()
+        assert (classifier.transduction_[~known] == 1).mean() > 0.9  # which it stands beside
+        sure = classifier.label_distributions_.max(1)
+        assert sure[~known].mean() < sure[known].mean()
+
+
+def test_a_hypergraph_of_ones_own_has_no_labels_that_spread():
+    rows, labels = blobs(90)
+    hypergraph = Hypergraph.from_hyperedges([range(i, i + 6) for i in range(0, 90, 6)], n_nodes=90)
+    for keep in (1, 8):
+        classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(labels, keep), hypergraph=hypergraph)
+        check_whole(classifier, rows)
+        assert set(classifier.combination_) <= {"networks", "linear", "kernel"}
+        assert classifier.ensemble_.scales is None
+        assert classifier.ensemble_.radius is None
+        assert (classifier.transduction_ == labels).mean() > (0.6 if keep == 1 else 0.9)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ([0.5, 0.5], "3 positive shares, one for each class"),
+        ([[0.5, 0.3, 0.2]], "3 positive shares"),
+        ([0.5, 0.5, 0.0], "3 positive shares"),
+        ([0.5, 0.6, -0.1], "3 positive shares"),
+        ([0.5, 0.5, np.nan], "3 positive shares"),
+        ([0.5, 0.5, np.inf], "3 positive shares"),
+        ({0: 0.5, 1: 0.3, 7: 0.2}, "a share for each class, 0, 1, 2. Got .*7"),
+        ({0: 0.5, 1: 0.5}, "a share for each class, 0, 1, 2"),
+        ({0: 0.5, 1: 0.3, 2: 0.0}, "3 positive shares"),
+    ],
+)
+def test_class_shares_that_are_none_are_refused(iris, prior, message):
+    with pytest.raises(ValueError, match=f"'class_prior' parameter of DAHGNNClassifier must be .*{message}"):
+        DAHGNNClassifier(**QUICK, class_prior=prior).fit(iris[0], hide(iris[1]))
+
+
+def test_known_class_shares_move_the_labels(iris):
+    features, labels = iris
+    names = np.array(["a", "b", "c"])[labels]
+    shown = hide(labels) >= 0
+    given = np.where(shown, names, None)
+    plain = DAHGNNClassifier(**QUICK).fit(features, given)
+    shares = {"c": 3.0, "a": 1.0, "b": 1.0}  # shares are proportions, in any order
+    moved = DAHGNNClassifier(**QUICK, class_prior=shares).fit(features, given)
+    np.testing.assert_allclose(moved.label_distributions_.mean(0), [0.2, 0.2, 0.6], atol=0.01)
+    assert (moved.transduction_ == "c").sum() > (plain.transduction_ == "c").sum()
+    same = DAHGNNClassifier(**QUICK, class_prior=[1, 1, 3]).fit(features, given)
+    np.testing.assert_allclose(same.label_distributions_, moved.label_distributions_)
+    # New rows have the same factors.
+    new = features + 0.02
+    assert moved.predict_proba(new)[:, 2].mean() > plain.predict_proba(new)[:, 2].mean() + 0.1
+    np.testing.assert_array_equal(moved.predict_proba(features), moved.label_distributions_)
+
+
+def test_right_class_shares_help_where_labels_are_few_and_misleading():
+    generator = np.random.default_rng(0)
+    labels = (np.arange(200) % 10 == 0).astype(int)  # one of ten
+    rows = 1.5 * labels[:, None] * np.ones(3) + generator.normal(size=(200, 3))
+    given = hide(labels, 4)
+    plain, informed = (
+        DAHGNNClassifier(**QUICK, class_prior=prior).fit(rows, given) for prior in (None, [0.9, 0.1])
+    )
+    assert informed.score(rows, labels) > plain.score(rows, labels)
+
+
+def test_a_heavy_label_counts_more():
+    rows, labels = blobs(60, 2, distance=0.6)
+    given = np.where(np.arange(60) < 20, labels, -1)
+    heavy = np.where(labels == 1, 20.0, 1.0)
+    plain, more = (
+        DAHGNNClassifier(**QUICK).fit(rows, given, sample_weight=weights) for weights in (None, heavy)
+    )
+    assert more.label_distributions_[:, 1].mean() > plain.label_distributions_[:, 1].mean()
+    by_class = DAHGNNClassifier(**QUICK, class_weight={0: 1.0, 1: 20.0}).fit(rows, given)
+    np.testing.assert_allclose(by_class.label_distributions_, more.label_distributions_, atol=1e-5)
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        DAHGNNClassifier(**QUICK).fit(rows, given, sample_weight=-heavy)
+
+
+@pytest.mark.parametrize("n_classes", [2, 30])
+def test_two_and_many_classes(n_classes):
+    rows, labels = blobs(12 * n_classes, n_classes, d=8)
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(labels, 5))
+    check_whole(classifier, rows)
+    assert classifier.classes_.tolist() == list(range(n_classes))
+    assert classifier.label_distributions_.shape == (12 * n_classes, n_classes)
+    assert (classifier.transduction_ == labels).mean() > 0.95
+    held = classifier.held_out_distributions_
+    assert (held.argmax(1) == labels[classifier.held_out_indices_]).mean() > 0.9
+
+
+def test_constant_columns_alone_tell_nothing():
+    rows = np.tile([1.0, -7.0, 0.0], (40, 1))
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, np.where(np.arange(40) < 20, np.arange(40) % 2, -1))
+    check_whole(classifier, rows)
+    assert len(np.unique(classifier.label_distributions_, axis=0)) == 1
+
+
+def test_more_columns_than_rows():
+    generator = np.random.default_rng(0)
+    rows, labels = blobs(45, d=200, distance=0.5)
+    rows[:, 100:] = generator.normal(size=(45, 1))  # many of them the same
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(labels, 6))
+    check_whole(classifier, rows)
+    assert (classifier.transduction_ == labels).mean() > 0.8
+
+
+@pytest.mark.parametrize(("n_jobs", "threads"), [(None, None), (1, 1), (2, 2), (-1, 4), (-2, 3), (-9, 1)])
+def test_threads_change_nothing_but_the_time(iris, fitted, monkeypatch, n_jobs, threads):
+    features, labels = iris
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    wanted = []
+
+    def watched(rows, count=None):
+        wanted.append((rows, count))
+        return threads_for(rows, count)
+
+    monkeypatch.setattr("dahgnn.classifier.estimator.threads_for", watched)
+    before = torch.get_num_threads()
+    classifier = DAHGNNClassifier(**QUICK | {"networks": 5}, n_jobs=n_jobs).fit(features, hide(labels))
+    classifier.predict(features[:3])
+    assert wanted == [(150, threads), (3, threads)]
+    assert torch.get_num_threads() == before
+    np.testing.assert_allclose(classifier.label_distributions_, fitted.label_distributions_, atol=1e-3)

@@ -1,9 +1,12 @@
 """scikit-learn's own checks of estimators."""
 
+from dataclasses import replace
+
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dahgnn import DAHGNNClassifier
+from dahgnn.config import PRESETS
 
 # Impossible by what the estimator is, and why.
 IMPOSSIBLE = {
@@ -16,7 +19,8 @@ IMPOSSIBLE = {
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
-    [DAHGNNClassifier(max_epochs=150, patience=30, networks=2)], expected_failed_checks=lambda _: IMPOSSIBLE
+    [DAHGNNClassifier(training=replace(PRESETS["default"].training, max_epochs=16), networks=2)],
+    expected_failed_checks=lambda _: IMPOSSIBLE,
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

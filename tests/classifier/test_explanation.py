@@ -1,11 +1,23 @@
 """Why a row got its label, and which rows to label next."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from dahgnn import DAHGNNClassifier, Hypergraph
-from dahgnn.classifier.explanation import explain, margins, means, suggest
+from dahgnn.classifier.explanation import (
+    attention_to_hyperedges,
+    attention_to_nodes,
+    explain,
+    margins,
+    suggest,
+    traces_of,
+)
+from dahgnn.config import PRESETS
+
+QUICK = {"training": replace(PRESETS["default"].training, max_epochs=16), "networks": 2, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -14,18 +26,18 @@ def fitted():
     labels = np.arange(90) % 3
     features = 3 * generator.normal(size=(3, 4))[labels] + generator.normal(size=(90, 4))
     given = np.where(np.arange(90) < 24, labels, -1)
-    return DAHGNNClassifier(k=5, max_epochs=60, networks=2, random_state=0).fit(features, given)
+    return DAHGNNClassifier(k=5, **QUICK).fit(features, given)
 
 
 def dense(trace, hypergraph):
     """The two attention matrices, hyperedges × nodes and nodes × hyperedges, entry by entry."""
     n, m = hypergraph.n_nodes, hypergraph.n_hyperedges
     there, back = torch.zeros(m, n, dtype=torch.float64), torch.zeros(n, m, dtype=torch.float64)
-    for matrix, incidence, direction in (
-        (there, hypergraph.to_hyperedges, "there"),
-        (back, hypergraph.to_nodes, "back"),
+    for matrix, incidence, attention in (
+        (there, hypergraph.to_hyperedges, attention_to_hyperedges),
+        (back, hypergraph.to_nodes, attention_to_nodes),
     ):
-        coefficients = means([trace], hypergraph, direction).double()
+        coefficients = attention([trace], hypergraph).double()
         for place, (target, source) in enumerate(
             zip(incidence.owners, incidence.forward.indices, strict=True)
         ):
@@ -36,7 +48,7 @@ def dense(trace, hypergraph):
 @pytest.mark.parametrize("row", [0, 41, 89])
 def test_shares_are_those_of_the_attention_matrices(fitted, row):
     hypergraph = fitted.hypergraph_
-    networks = [[dense(trace, hypergraph) for trace in pair] for pair in fitted.traces()]
+    networks = [[dense(trace, hypergraph) for trace in pair] for pair in traces_of(fitted)]
     explanation = explain(fitted, row)
     there, back = (sum(second[way] for _, second in networks) / len(networks) for way in (0, 1))
     assert [share.hyperedge for share in explanation.hyperedges] == sorted(
@@ -78,7 +90,7 @@ def test_a_hypergraph_without_centres_is_explained():
     generator = np.random.default_rng(0)
     features, labels = generator.normal(size=(30, 3)), np.arange(30) % 2
     hypergraph = Hypergraph.from_hyperedges([range(i, i + 6) for i in range(0, 30, 3) if i < 25], n_nodes=30)
-    classifier = DAHGNNClassifier(max_epochs=5, random_state=0).fit(features, labels, hypergraph=hypergraph)
+    classifier = DAHGNNClassifier(**QUICK).fit(features, labels, hypergraph=hypergraph)
     assert all(share.centre is None for share in explain(classifier, 7).hyperedges)
     assert len(suggest(classifier, 5)) == 0  # all have labels
 

@@ -1,6 +1,7 @@
 """Classifiers in files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ from safetensors.torch import save_file
 from sklearn.exceptions import NotFittedError
 
 from dahgnn import DAHGNNClassifier, Hypergraph
-from dahgnn.classifier.saving import load_classifier, save_classifier
+from dahgnn.classifier.saving import load_classifier, load_with_notes, save_classifier
+from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
+
+QUICK = replace(PRESETS["default"].training, max_epochs=8)
 
 GENERATOR = np.random.default_rng(0)
 LABELS = np.arange(60) % 3
@@ -21,7 +25,8 @@ def fitted(names=None, hypergraph=None, **changes):
     given = np.where(np.arange(60) < 30, LABELS, -1)
     if names is not None:
         given = np.array([names[label] if label >= 0 else None for label in given], dtype=object)
-    classifier = DAHGNNClassifier(max_epochs=20, random_state=0, **{"k": 5, "networks": 2, **changes})
+    defaults = {"k": 5, "networks": 2, "training": QUICK, "random_state": 0}
+    classifier = DAHGNNClassifier(**defaults | changes)
     return classifier.fit(FEATURES, given, hypergraph=hypergraph)
 
 
@@ -31,8 +36,12 @@ def fitted(names=None, hypergraph=None, **changes):
         {},
         {"names": ["ä", "</script>", "c"]},
         {"names": [True, False, True]},
-        {"density": False, "scale": "none", "validation": None},
+        {"model": ModelConfig(density=False, hidden=8), "scale": "none", "metric": "euclidean"},
         {"validation": np.array([1, 2, 3])},
+        {"validation": np.array([], dtype=int), "training": TrainingConfig(max_epochs=3)},
+        {"class_prior": [0.6, 0.3, 0.1]},
+        {"class_weight": {0: 1, 1: 2, 2: 3}, "random_state": None, "networks": "auto"},
+        {"class_weight": "balanced", "random_state": np.random.RandomState(0)},
         {"hypergraph": Hypergraph.from_hyperedges([range(i, i + 6) for i in range(0, 60, 6)], n_nodes=60)},
         {
             "hypergraph": Hypergraph.from_hyperedges(
@@ -45,14 +54,14 @@ def test_a_classifier_comes_back(tmp_path, changes):
     before = fitted(**changes)
     path = tmp_path / "new" / "model.safetensors"
     save_classifier(before, path, {"note": ["ß", None, 1]})
-    saved = load_classifier(path)
-    after = saved.classifier
-    assert saved.about == {"note": ["ß", None, 1]}
+    after, notes = load_with_notes(path)
+    assert notes == {"note": ["ß", None, 1]}
     rows = FEATURES + 0.1
     np.testing.assert_array_equal(after.predict_proba(rows), before.predict_proba(rows))
     np.testing.assert_array_equal(after.predict(FEATURES), before.transduction_)
     assert after.classes_.tolist() == before.classes_.tolist()
     for name in (
+        "transduction_",
         "label_distributions_",
         "embedding_",
         "density_",
@@ -61,8 +70,12 @@ def test_a_classifier_comes_back(tmp_path, changes):
         "held_out_distributions_",
     ):
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
-    assert after.history_ == before.history_
-    assert after.n_iter_ == before.n_iter_
+    np.testing.assert_equal(after.history_, before.history_)  # NaN without held-out rows
+    for name in ("n_iter_", "best_epoch_", "stopped_", "k_", "n_features_in_"):
+        assert getattr(after, name) == getattr(before, name)
+    assert after.combination_ == pytest.approx(before.combination_)
+    for name in ("k", "metric", "model", "training", "networks", "scale"):
+        assert after.get_params()[name] == before.get_params()[name]
     again = after.fit(FEATURES, np.where(np.arange(60) < 30, LABELS, -1))  # it is still an estimator
     assert again.score(FEATURES, LABELS) > 0.3
 
@@ -70,9 +83,9 @@ def test_a_classifier_comes_back(tmp_path, changes):
 def test_names_of_columns_come_back(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(FEATURES, columns=["a", "b", "c", "d"])
-    classifier = DAHGNNClassifier(max_epochs=3, random_state=0).fit(frame, LABELS)
+    classifier = DAHGNNClassifier(training=QUICK, networks=2, random_state=0).fit(frame, LABELS)
     save_classifier(classifier, tmp_path / "model")
-    after = load_classifier(tmp_path / "model").classifier
+    after = load_classifier(tmp_path / "model")
     assert after.feature_names_in_.tolist() == ["a", "b", "c", "d"]
     with pytest.raises(ValueError, match="feature names should match"):
         after.predict(frame[["b", "a", "c", "d"]])
@@ -99,8 +112,10 @@ def change(path, target, header=None, **tensors):
 @pytest.mark.parametrize(
     ("header", "tensors"),
     [
-        ({"temperature": float("nan")}, {}),
-        ({"temperature": "hot"}, {}),
+        ({"stack": None}, {}),
+        ({"stack": {}}, {}),
+        ({"experts": ["oracle"]}, {}),
+        ({"experts": []}, {}),
         ({"classes": [0, 1]}, {}),
         ({"class_kind": "O"}, {}),
         ({"parameters": {"nonsense": 1}}, {}),
@@ -110,29 +125,37 @@ def change(path, target, header=None, **tensors):
         ({"networks": 3}, {}),
         ({"networks": 1}, {}),
         ({"networks": 2.5}, {}),
-        ({"best_epochs": [1]}, {}),
+        ({"best_epoch": [1]}, {}),
         ({"stopped": "nonsense"}, {}),
         ({"history": ["x"]}, {}),
         ({}, {"held_out_indices": torch.tensor([59])}),
         ({}, {"held_out_distributions": torch.full((12, 3), -7.0)}),
-        ({"best_epochs": 3}, {}),
+        ({"best_epoch": "first"}, {}),
         ({}, {"held_out_distributions": torch.zeros(2, 3, dtype=torch.float64)}),
         ({}, {"network.1.convolution.weight": None}),
         ({"k": float("inf")}, {}),
-        ({"temperature": 10**400}, {}),
+        ({"epochs": float("inf")}, {}),
         ({"classes": [10**30, 1, 2]}, {}),
         ({"feature_names": ["a"]}, {}),
         ({"parameters": {"n_jobs": "x"}}, {}),
-        ({}, {"about": torch.tensor([51], dtype=torch.uint8)}),
-        ({}, {"about": torch.tensor([255], dtype=torch.uint8)}),
-        ({}, {"embedding": torch.full((60, 3), float("nan"))}),
+        ({}, {"notes": torch.tensor([51], dtype=torch.uint8)}),
+        ({}, {"notes": torch.tensor([255], dtype=torch.uint8)}),
+        ({}, {"fitted.embedding": torch.full((60, 3), float("nan"))}),
+        ({}, {"fitted.distributions": torch.full((60, 3), -1.0)}),
+        ({}, {"fitted.distributions": None}),
+        ({}, {"potentials": torch.zeros(60, 2)}),
+        ({}, {"scales": torch.zeros(3)}),
+        ({}, {"expert.linear.coefficients": torch.zeros(4, 2)}),
+        ({}, {"expert.linear.coefficients": torch.zeros(7, 3)}),
+        ({}, {"expert.linear.intercepts": torch.zeros(2)}),
+        ({}, {"expert.linear.intercepts": None}),
         ({}, {"labelled_indices": torch.tensor([0.5])}),
         ({}, {"features": torch.zeros(60, 5, dtype=torch.float64)}),
         ({"n_hyperedges": 10**9}, {}),
         ({}, {"features": None}),
         ({}, {"features": torch.zeros(60, 4)}),
-        ({}, {"embedding": torch.zeros(3, 3)}),
-        ({}, {"density": torch.zeros(3)}),
+        ({}, {"fitted.embedding": torch.zeros(3, 3)}),
+        ({}, {"fitted.density": torch.zeros(3)}),
         ({}, {"radius": torch.zeros(3)}),
         ({}, {"scaling.shift": torch.zeros(3)}),
         ({}, {"labelled_indices": torch.tensor([60])}),
@@ -163,3 +186,18 @@ def test_classes_that_json_cannot_hold_are_refused(tmp_path):
     with pytest.raises(TypeError, match="Classes must be numbers, words or flags"):
         save_classifier(classifier, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+def test_a_file_of_networks_alone_is_of_an_earlier_version(tmp_path, path):
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        kept = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header = json.loads(metadata["header"])
+    del header["stack"]
+    save_file(kept, tmp_path / "old", metadata={**metadata, "header": json.dumps(header)})
+    with pytest.raises(ValueError, match="old is of an earlier version.* Fit it anew"):
+        load_classifier(tmp_path / "old")
+
+
+def test_notes_need_not_be_there(path):
+    assert load_with_notes(path)[1] == {}

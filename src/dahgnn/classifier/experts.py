@@ -150,7 +150,8 @@ class LinearExpert:
         if rows.n_classes == 2:  # scikit-learn then has one column, the second class against the first
             coefficients = np.column_stack([np.zeros_like(coefficients), coefficients])
             intercepts = np.array([0.0, intercepts[0]])
-        return LinearModel(coefficients if directions is None else directions @ coefficients, intercepts)
+        coefficients = coefficients if directions is None else directions @ coefficients
+        return LinearModel(np.ascontiguousarray(coefficients), intercepts)
 
     def from_arrays(self, arrays: Mapping[str, Array]) -> LinearModel:
         """Make a model of its arrays."""
@@ -212,7 +213,9 @@ class KernelExpert:
         matrix = _kernel(rows.features, rows.features, width)
         matrix[np.diag_indices_from(matrix)] += ridge / np.maximum(rows.weights, 1e-6)
         coefficients = cho_solve(cho_factor(matrix, overwrite_a=True), rows.targets - mean)
-        return KernelModel(rows.features, coefficients, mean, width)
+        # In the order of memory that a file has, so that one who comes back says the same to the last digit.
+        centres, coefficients = map(np.ascontiguousarray, (rows.features, coefficients))
+        return KernelModel(centres, coefficients, mean, width)
 
     def from_arrays(self, arrays: Mapping[str, Array]) -> KernelModel:
         """Make a model of its arrays."""

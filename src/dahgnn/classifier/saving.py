@@ -228,13 +228,19 @@ def _rebuild_ensemble(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
         radius=tensors.get("radius"),
         scales=tensors.get("scales"),
         networks=tuple(networks),
-        combined=_rebuild_combined(header, tensors),
+        combined=_rebuild_combined(header, tensors, fitted.distributions.shape[1]),
         fitted=fitted,
     )
 
 
-def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Combined:
+def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], n_classes: int) -> Combined:
     saved = header["stack"]
+    models = {
+        name: EXPERTS[name].from_arrays(_arrays(tensors, f"expert.{name}.")) for name in header["experts"]
+    }
+    a_row = tensors["features"][:1, :-1].numpy()
+    for name, model in models.items():
+        _check(model.predict(a_row).shape == (1, n_classes), f"an expert '{name}' of other classes")
     candidates = tuple(
         Candidate(expert, math.inf if strength is None else float(strength))
         for expert, strength in saved["candidates"]
@@ -248,9 +254,7 @@ def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) 
     _check(potentials is not None or stack.share("poisson") == 0, "no potentials")
     return Combined(
         stack=stack,
-        models={
-            name: EXPERTS[name].from_arrays(_arrays(tensors, f"expert.{name}.")) for name in header["experts"]
-        },
+        models=models,
         fitted={
             candidate: tensors[f"candidate.{number}"].numpy()
             for number, candidate in enumerate(candidates)
