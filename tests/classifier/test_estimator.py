@@ -83,6 +83,16 @@ def test_each_network_has_its_history_and_holds_out_other_rows(iris, fitted):
     assert (held.argmax(1) == labels[fitted.held_out_indices_]).mean() > 0.8
 
 
+def test_it_says_how_right_it_is(iris, fitted):
+    _, labels = iris
+    told = fitted.estimate_
+    assert told.n == 30
+    assert 0 <= told.low < told.accuracy < told.high <= 1
+    unlabelled = np.setdiff1d(np.arange(150), fitted.labelled_indices_)
+    true = (fitted.transduction_ == labels)[unlabelled].mean()
+    assert told.low <= true <= told.high
+
+
 def test_the_experts_share_the_labels(fitted):
     assert set(fitted.combination_) <= {"networks", "linear", "kernel", "poisson", "uniform"}
     assert sum(fitted.combination_.values()) == pytest.approx(1)
@@ -706,6 +716,7 @@ def test_one_label_a_class_holds_out_none(n_classes):
     assert len(classifier.labelled_indices_) == n_classes
     assert classifier.held_out_indices_.tolist() == []
     assert classifier.held_out_distributions_.shape == (0, n_classes)
+    assert classifier.estimate_ is None
     assert set(classifier.combination_) == {"poisson", "linear"}
     assert (classifier.best_epoch_, classifier.stopped_) == (16, "max_epochs")
     assert all(np.isnan(entry["validation_loss"]) for entry in classifier.history_)

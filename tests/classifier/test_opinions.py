@@ -12,9 +12,10 @@ from dahgnn.classifier.opinions import (
     balance,
     potential_shares,
     smooth_new,
+    spread_labels,
     usual_potential,
 )
-from dahgnn.classifier.stacking import CANDIDATES
+from dahgnn.classifier.stacking import CANDIDATES, Candidate
 from dahgnn.graph.diffusion import SimilarityGraph, similarities_of
 from dahgnn.graph.neighbours import build_search
 
@@ -57,6 +58,9 @@ def test_places_of_folds():
     assert known.seen(None).tolist() == [0, 1, 2, 3]
     assert known.seen(0).tolist() == [0, 2]
     assert [places.tolist() for places in known.held_places] == [[1, 3]]
+    several = Known(known.rows, known.labels, known.weights, 2, [np.array([5]), np.array([5, 7])])
+    assert several.seen(0, 1).tolist() == [0, 3]
+    assert several.seen(0, None).tolist() == [0, 2, 3]
 
 
 @pytest.mark.usefixtures("fixed_settings")
@@ -146,6 +150,16 @@ def test_poisson_learning_is_that_of_the_graph(table, graph):
     sources[:24] = weights[:, None] * (targets - weights @ targets / weights.sum())
     expected = np.linalg.solve(laplacian, sources)
     np.testing.assert_allclose(found.potentials, expected, atol=1e-3 * np.abs(expected).max())
+
+
+def test_labels_spread_as_the_favourite_candidate_has_it(table, graph):
+    features, labels = table
+    known = know(labels)
+    found = Opinions(features, known, say(3), graph)
+    for fold in (0, 1, None):
+        np.testing.assert_array_equal(
+            spread_labels(known, graph, known.seen(fold)), found.of(Candidate("poisson", 0.1), fold)
+        )
 
 
 def test_without_a_graph_nothing_spreads(table):

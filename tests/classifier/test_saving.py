@@ -71,7 +71,7 @@ def test_a_classifier_comes_back(tmp_path, changes):
     ):
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
     np.testing.assert_equal(after.history_, before.history_)  # NaN without held-out rows
-    for name in ("n_iter_", "best_epoch_", "stopped_", "k_", "n_features_in_"):
+    for name in ("n_iter_", "best_epoch_", "stopped_", "k_", "n_features_in_", "estimate_"):
         assert getattr(after, name) == getattr(before, name)
     assert after.combination_ == pytest.approx(before.combination_)
     for name in ("k", "metric", "model", "training", "networks", "scale"):
@@ -115,6 +115,8 @@ def change(path, target, header=None, **tensors):
         ({"stack": None}, {}),
         ({"stack": {}}, {}),
         ({"experts": ["oracle"]}, {}),
+        ({"estimate": {"n": 3}}, {}),
+        ({"estimate": 0.9}, {}),
         ({"experts": []}, {}),
         ({"classes": [0, 1]}, {}),
         ({"class_kind": "O"}, {}),

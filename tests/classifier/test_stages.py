@@ -141,12 +141,14 @@ def test_a_loss_that_stays_the_same_is_no_reason_to_go_on():
     assert weights_of(networks) == [0.0, 1.0]
 
 
-def test_without_held_out_labels_all_stages_are_done():
+@pytest.mark.parametrize(("most", "epochs", "stages"), [(8, 8, 1), (20, 20, 3), (32, 32, 3), (100, 32, 3)])
+def test_without_held_out_labels_all_stages_are_done_up_to_a_few_epochs(most, epochs, stages):
     splits = [Split(train=range(8), validation=[], test=[])] * 2
     networks = make()
-    trained = train_in_stages(networks, splits, LABELS, 40, Trainer(networks, [(0.5, 0.5)] * 4, splits))
-    assert (trained.epochs, len(trained.history)) == (40, 8)
-    assert weights_of(networks) == [30.0, 31.0]
+    trainer = Trainer(networks, [(0.5, 0.5)] * 4, splits)
+    trained = train_in_stages(networks, splits, LABELS, most, trainer)
+    assert (trained.epochs, len(trained.history)) == (epochs, 2 * stages)
+    assert weights_of(networks) == [10.0 * (stages - 1), 10.0 * (stages - 1) + 1]
     assert all(math.isnan(stage.validation_loss) for stage in trained.history)
     assert all(math.isnan(stage.validation_accuracy) for stage in trained.history)
 

@@ -9,7 +9,6 @@ how much that costs is told by leaving out another fifth.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,11 +124,14 @@ def estimate_accuracy(
 
 
 def _weigh_classes(right: Array, labels: Array, shares: Array) -> float:
-    """Return the share that is right if classes occur with these shares; one without a label is left out."""
+    """Return the share that is right if classes occur with these shares; one without a label is left out.
+
+    If none is left, labels count as they are.
+    """
     counts = np.bincount(labels, minlength=len(shares))
     recalls = np.bincount(labels, weights=right, minlength=len(shares)) / np.maximum(counts, 1)
     shares = np.where(counts > 0, shares, 0)
-    return float(shares @ recalls / shares.sum()) if shares.sum() > 0 else math.nan
+    return float(shares @ recalls / shares.sum()) if shares.sum() > 0 else float(right.mean())
 
 
 def _worth_of_a_fold(known: Known, graph: SimilarityGraph, shares: Array) -> float:

@@ -1,0 +1,165 @@
+"""How right an ensemble is, by labels that nobody who judges them has seen."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dahgnn.classifier import judgement
+from dahgnn.classifier.judgement import Estimate, count_held_out, estimate_accuracy, judge_held_out
+from dahgnn.classifier.opinions import Known, spread_labels
+from dahgnn.classifier.stacking import CANDIDATES
+from dahgnn.graph.diffusion import SimilarityGraph
+from dahgnn.graph.neighbours import build_search
+
+
+def test_a_label_held_out_several_times_counts_once():
+    places = np.array([0, 1, 0, 2, 0, 1])
+    known = Known(np.arange(3), np.array([0, 1, 0]), np.array([1.0, 1.0, 3.0]), 2, [])
+    counts = count_held_out(known, places)
+    np.testing.assert_allclose(np.bincount(places, counts), [1, 1, 3])
+    np.testing.assert_allclose(counts, [1 / 3, 1 / 2, 1 / 3, 3, 1 / 3, 1 / 2])
+
+
+@pytest.mark.parametrize(
+    "folds", [[[0, 1, 2, 3], [4, 5, 6, 7]], [[0, 1, 2, 9], [3, 4, 9], [5, 6, 9]], [[0, 3, 4, 5, 7, 8, 9]]]
+)
+def test_a_combination_never_sees_the_label_that_it_judges(monkeypatch, folds):
+    """Whoever learns a combination is watched: the rows that it then speaks of are not among its labels."""
+    n_classes = 3
+    labels = np.arange(10) % n_classes
+    known = Known(np.arange(10), labels, np.ones(10), n_classes, [np.array(fold) for fold in folds])
+    places = np.concatenate(known.held_places)
+    candidates = list(CANDIDATES[:2])
+    # Each opinion names its row, so that one can see whom a combination is learnt from.
+    named = np.column_stack([places, np.zeros(len(places)), np.zeros(len(places))]).astype(float)
+    seen, told = [], []
+
+    def learn(_, opinions, given, counts=None):
+        rows = opinions[0][:, 0].astype(int)
+        assert given.tolist() == labels[rows].tolist()
+        assert len(counts) == len(rows)
+        seen.append(set(rows.tolist()))
+
+    def apply(_, __, opinions):
+        told.append(set(opinions[0][:, 0].astype(int).tolist()))
+        return np.full((len(opinions[0]), n_classes), 1 / n_classes)
+
+    monkeypatch.setattr(judgement, "learn_stack", learn)
+    monkeypatch.setattr(judgement, "_apply", apply)
+    rows, shares = judge_held_out(candidates, [named, named], known, places)
+    assert len(seen) == len(told) >= len(folds)
+    for learnt, judged in zip(seen, told, strict=True):
+        assert not learnt & judged
+    assert set.union(*told) == set(rows.tolist()) == set(places.tolist())
+    np.testing.assert_allclose(shares, 1 / n_classes)
+
+
+@pytest.mark.parametrize("folds", [[], [[0, 1, 2]]])
+def test_a_judgement_may_have_nothing_or_little_to_judge(folds):
+    labels = np.arange(9) % 3
+    known = Known(np.arange(9), labels, np.ones(9), 3, [np.array(fold) for fold in folds])
+    places = np.concatenate([np.empty(0, np.int64), *known.held_places])
+    said = [np.full((len(places), 3), 1 / 3)] * len(CANDIDATES)
+    rows, shares = judge_held_out(list(CANDIDATES), said, known, places)
+    assert rows.tolist() == places.tolist()
+    np.testing.assert_allclose(shares, np.full((len(places), 3), 1 / 3))
+
+
+def make(n_known, n_classes=2, folds=(), n=60):
+    """Labels of rows of overlapping classes, and the graph of the rows."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(n) % n_classes
+    rows = 1.5 * generator.normal(size=(n_classes, 3))[labels] + generator.normal(size=(n, 3))
+    graph = SimilarityGraph.from_neighbors(build_search(rows).among(5))
+    folds = [np.array(fold) for fold in folds]
+    return Known(np.arange(n_known), labels[:n_known], np.ones(n_known), n_classes, folds), graph
+
+
+def wilson(accuracy, n):
+    """The interval of Wilson (1927) for 95 % confidence, as a textbook has it."""
+    z = 1.959963984540054
+    centre = (accuracy + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(accuracy * (1 - accuracy) / n + z**2 / (4 * n**2))
+    return centre - half, centre + half
+
+
+def test_classes_count_by_their_shares_among_all_rows():
+    known, _ = make(10)
+    right = np.array([1, 1, 1, 0, 1, 0, 1, 0, 1, 0], dtype=bool)  # all of class 0, one of five of class 1
+    said = np.eye(2)[np.where(right, known.labels, 1 - known.labels)]
+    everybody = np.eye(2)[[0] * 45 + [1] * 15]
+    found = estimate_accuracy(known, np.arange(10), said, everybody, None)
+    assert found.accuracy == pytest.approx(0.75 * 1.0 + 0.25 * 0.2)
+    assert found.n == 10
+    low, high = wilson(0.8, 10)
+    assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_rows_without_a_held_out_label_are_not_judged():
+    known, _ = make(20)
+    held = np.arange(3, 11)
+    said = np.eye(2)[known.labels[held]]
+    said[0] = said[0, ::-1]
+    found = estimate_accuracy(known, held, said, np.eye(2)[np.arange(60) % 2], None)
+    assert found.accuracy == pytest.approx(0.5 * 1 + 0.5 * 3 / 4)
+    assert found.n == 8
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_too_few_labels_tell_nothing(n):
+    known, graph = make(20)
+    assert (
+        estimate_accuracy(known, np.arange(n), np.eye(2)[known.labels[:n]], np.ones((60, 2)), graph) is None
+    )
+
+
+def test_a_class_that_is_never_held_out_is_left_out():
+    labels = np.array([0, 1] * 4 + [2])
+    known = Known(np.arange(9), labels, np.ones(9), 3, [])
+    said = np.eye(3)[labels[:8]]
+    said[0] = said[1]
+    for everybody in (np.eye(3)[[0] * 20 + [1] * 20 + [2] * 20], np.eye(3)[[2] * 60]):
+        found = estimate_accuracy(known, np.arange(8), said, everybody, None)
+        assert found.accuracy == pytest.approx(7 / 8)
+        assert found.low < found.accuracy < found.high
+
+
+@pytest.mark.parametrize(("worth", "expected"), [(0.1, 0.87), (-0.1, 0.73), (0.9, 1.0), (-2.0, 0.0)])
+def test_what_another_fold_is_worth_is_added(monkeypatch, worth, expected):
+    known, graph = make(10, folds=[[0, 1], [2, 3], [4, 5]])
+    said = np.eye(2)[known.labels]
+    said[:2] = said[:2, ::-1]  # one of each class is wrong
+    monkeypatch.setattr(judgement, "_worth_of_a_fold", lambda *_: worth)
+    everybody = np.eye(2)[np.arange(60) % 2]
+    found = estimate_accuracy(known, np.arange(10), said, everybody, graph)
+    assert found.accuracy == pytest.approx(expected)
+    assert 0 <= found.low <= found.accuracy <= found.high <= 1
+    assert estimate_accuracy(known, np.arange(10), said, everybody, None).accuracy == pytest.approx(0.8)
+
+
+def test_the_worth_of_a_fold_is_that_of_leaving_out_one_or_two():
+    folds = [[0, 1, 2, 9], [3, 4, 5], [6, 7, 8]]
+    known, graph = make(24, 3, folds)
+    shares = np.array([0.5, 0.3, 0.2])
+    recalls = {}
+    for count in (1, 2):
+        right = {0: [], 1: [], 2: []}
+        for number, fold in enumerate(folds):
+            out = {row for each in range(count) for row in folds[(number + each) % 3]}
+            seen = np.array([row for row in range(24) if row not in out])
+            said = spread_labels(known, graph, seen).argmax(1)
+            for row in fold:
+                right[known.labels[row]].append(said[row] == known.labels[row])
+        recalls[count] = np.array([np.mean(right[each]) for each in range(3)])
+    expected = shares @ recalls[1] - shares @ recalls[2]
+    assert judgement._worth_of_a_fold(known, graph, shares) == pytest.approx(expected)
+
+
+def test_a_class_that_would_lose_its_last_label_leaves_the_worth_open():
+    known, graph = make(4, folds=[[0], [2], [1]])  # rows 0 and 2 are all there is of class 0
+    assert judgement._worth_of_a_fold(known, graph, np.array([0.5, 0.5])) == 0
+
+
+def test_an_estimate_is_a_value():
+    assert Estimate(0.5, 0.4, 0.6, 10) == Estimate(accuracy=0.5, low=0.4, high=0.6, n=10)
