@@ -47,8 +47,15 @@ def small_task(seed: int = 0, classes: int = 3, count: int = 30) -> Task:
     centres = 2.5 * generator.normal(size=(classes, 6))
     features = (centres[labels] + generator.normal(size=(len(labels), 6))).astype(np.float32)
     digest = hashlib.sha256(features.tobytes()).hexdigest()[:16]
-    neighbours = knn(features, 5).indices.numpy()
-    return Task(name="mnist", digest=digest, features=features, labels=labels, neighbours=neighbours)
+    found = knn(features, 5)
+    return Task(
+        name="mnist",
+        digest=digest,
+        features=features,
+        labels=labels,
+        neighbours=found.indices.numpy(),
+        distances=found.distances.numpy(),
+    )
 
 
 def write_mnist(folder: Path, per_class: int = 20) -> None:

@@ -5,9 +5,17 @@ import pytest
 import torch
 
 from dahgnn import Split, split_per_class
-from dahgnn.baselines.classical import label_spreading, laplace_learning, logistic_regression
+from dahgnn.baselines.classical import (
+    label_spreading,
+    laplace_learning,
+    logistic_regression,
+    poisson_learning,
+)
+from dahgnn.graph.local_scale import LocalScale
+from dahgnn.graph.neighbours import ExactSearch, knn
 
-METHODS = [label_spreading, logistic_regression, laplace_learning]
+METHODS = [label_spreading, logistic_regression, laplace_learning, poisson_learning]
+ON_NEIGHBOURS = [label_spreading, laplace_learning, poisson_learning]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -85,3 +93,37 @@ def test_without_validation_nodes_the_default_of_scikit_learn_is_taken(blobs, bl
     probabilities, chosen = method(features, labels, split)
     assert chosen == default
     assert (probabilities.argmax(1) == labels)[split.test].double().mean() > 0.9
+
+
+@pytest.mark.parametrize("method", ON_NEIGHBOURS)
+def test_given_neighbours_are_those_that_would_be_found(blobs, blob_split, method):
+    labels = blobs[1]
+    noise = torch.randn(blobs[0].shape, generator=torch.Generator().manual_seed(0))
+    features = 0.3 * blobs[0] + noise  # of one component, so that neighbours matter
+    found = method(features, labels, blob_split, k=6)[0]
+    given = method(features, labels, blob_split, k=6, neighbors=knn(features, 6))[0]
+    torch.testing.assert_close(given, found)
+    other = method(features, labels, blob_split, k=6, neighbors=LocalScale(ExactSearch(features)).among(6))[0]
+    assert not torch.equal(other, found)
+
+
+def test_label_spreading_is_that_of_scikit_learn(blobs, blob_split):
+    from sklearn.semi_supervised import LabelSpreading
+
+    features, labels = blobs
+    split = Split(train=blob_split.train, validation=[], test=blob_split.test)
+    given = torch.full_like(labels, -1)
+    given[split.train] = labels[split.train]
+    theirs = LabelSpreading(kernel="knn", n_neighbors=7, alpha=0.2, max_iter=1000).fit(features, given)
+    ours = label_spreading(features, labels, split, k=7)[0]
+    np.testing.assert_allclose(ours.numpy(), theirs.label_distributions_, atol=1e-5)
+
+
+def test_poisson_learning_balances_what_flows_in(blobs):
+    """Without damping, D u − W u is the sources, and they sum to zero."""
+    features, labels = (each[:60] for each in blobs)
+    split = split_per_class(labels, train=2, validation=3, seed=1)
+    probabilities, _ = poisson_learning(features, labels, split, k=20)
+    assert (probabilities.argmax(1) == labels)[split.test].double().mean() > 0.8
+    with pytest.raises(ValueError, match="'damping'"):
+        poisson_learning(features, labels, split, damping=0.0)

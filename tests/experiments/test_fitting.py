@@ -10,8 +10,11 @@ from small_experiment import TABLE, small_spec, small_task
 from dahgnn import HGNN, PRESETS, DAHGNNClassifier, Hypergraph, TrainingConfig, fit, split_per_class
 from dahgnn.baselines import registry
 from dahgnn.baselines.classical import laplace_learning
-from dahgnn.experiments.fitting import figure_results, fit_jobs, train
+from dahgnn.experiments.fitting import _neighbors, figure_results, fit_jobs, train
 from dahgnn.experiments.jobs import Experiment, Job
+from dahgnn.experiments.methods import resolve_settings
+from dahgnn.graph.local_scale import LocalScale
+from dahgnn.graph.neighbours import ExactSearch
 from dahgnn.graph.scaling import choose_scaling
 
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -141,3 +144,18 @@ def test_the_classifier_itself_can_be_run_and_never_sees_test_labels(task, monke
     assert 0 <= low <= stated <= high <= 1
     assert line["settings"]["parameters"]["validation_labels"] == use
     assert line["settings"]["parameters"]["training"]["max_epochs"] == 8
+
+
+def test_neighbours_by_local_scale_and_smoothing_change_a_method():
+    task = small_task()
+    split = split_per_class(torch.from_numpy(task.labels), train=3, validation=5, seed=0)
+    settings = [
+        resolve_settings({"kind": "HGNN", "training": {"max_epochs": 4}}, other, "The method 'it'")
+        for other in ({}, {"metric": "local-scale"}, {"smoothing": "correct-and-smooth"})
+    ]
+    results = [train(task, each, [split], [0])[0].probabilities for each in settings]
+    assert not torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+    search = LocalScale(ExactSearch(task.features))
+    assert torch.equal(_neighbors(task, "none", "local-scale", 5).indices, search.among(5).indices)
+    assert torch.equal(_neighbors(task, "none", "euclidean", 5).indices, torch.from_numpy(task.neighbours))

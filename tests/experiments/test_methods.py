@@ -7,7 +7,7 @@ import pytest
 from small_experiment import TABLE, small_spec
 
 from dahgnn.config import PRESETS
-from dahgnn.experiments.methods import vary
+from dahgnn.experiments.methods import resolve_settings, vary
 from dahgnn.experiments.spec import load_spec, parse_spec
 
 
@@ -45,14 +45,15 @@ def test_a_preset_says_how_many_networks_and_what_scale():
     assert (paper.networks, paper.scale) == (1, "none")
 
 
-def test_the_regularised_network_of_the_tables_is_the_same_everywhere():
-    methods = {method.name: method.settings["mnist"] for method in load_spec("table2").methods}
-    assert methods["regularised-one"] == replace(methods["regularised"], networks=1)
-    again = {method.name: method.settings["mnist"] for method in load_spec("table3").methods}
-    for name in ("regularised", "regularised-without-density"):
-        assert again[name] == methods[name]
-    assert methods["regularised"].networks == 5
-    assert not methods["regularised-without-density"].model["density"]
+def test_both_tables_have_the_same_methods_of_ours():
+    first, second = (
+        {method.name: method.settings["mnist"] for method in load_spec(name).methods}
+        for name in ("table2", "table3")
+    )
+    for name in ("ours", "ours-by-distance", "da-hgnn", "without-density"):
+        assert first[name] == second[name]
+    ours, by_distance = (first[name].parameters for name in ("ours", "ours-by-distance"))
+    assert by_distance == ours | {"metric": "euclidean"}
 
 
 def method(**entry):
@@ -102,7 +103,7 @@ def test_a_line_says_all_settings_of_the_classifier():
         ({"kind": "DAHGNNClassifier", "parameters": {"network": 1}}, "Did you mean 'networks'"),
         ({"kind": "DAHGNNClassifier", "parameters": {"model": {"hiden": 1}}}, "Did you mean 'hidden'"),
         ({"kind": "DAHGNNClassifier", "parameters": {"validation_labels": "tran"}}, "Did you mean 'train'"),
-        ({"kind": "DAHGNNClassifier", "scale": "auto"}, "has none of model, networks, preset, scale"),
+        ({"kind": "DAHGNNClassifier", "scale": "auto"}, "has none of metric, model, networks, preset, scale"),
         ({"kind": "HGNN", "parameters": {"hidden": 3}}, "a network, which has no 'parameters'"),
         ({"kind": "SVC", "parameters": 3}, "'parameters' parameter of The method 'it' must be a table"),
         ({"kind": "SVC", "scale": "colums"}, "Did you mean 'columns'"),
@@ -118,3 +119,27 @@ def test_a_variant_has_other_settings_and_is_checked():
     assert vary(settings, {"model.hidden": 4}) == replace(settings, model=settings.model | {"hidden": 4})
     with pytest.raises(ValueError, match="no key 'hiden'. Did you mean 'hidden'"):
         vary(settings, {"model.hiden": 4})
+
+
+def test_metric_and_smoothing_are_in_lines_only_where_they_are_unusual():
+    entry = {"kind": "HGNN"}
+    usual = resolve_settings(entry, {}, "The method 'it'").as_json()
+    assert "metric" not in usual
+    assert "smoothing" not in usual
+    other = {"metric": "local-scale", "smoothing": "correct-and-smooth"}
+    assert resolve_settings(entry, other, "The method 'it'").as_json() == usual | other
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"kind": "HGNN", "metric": "local"}, "Did you mean 'local-scale'"),
+        ({"kind": "LaplaceLearning", "metric": "cosine"}, "'euclidean'"),
+        ({"kind": "HGNN", "smoothing": "correct"}, "'correct-and-smooth'"),
+        ({"kind": "LaplaceLearning", "smoothing": "correct-and-smooth"}, "has none of"),
+        ({"kind": "LogisticRegression", "metric": "local-scale"}, "has none of metric"),
+    ],
+)
+def test_a_wrong_metric_or_smoothing_is_refused(entry, words):
+    with pytest.raises(ValueError, match=words):
+        resolve_settings(entry, {}, "The method 'it'")

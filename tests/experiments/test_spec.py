@@ -29,7 +29,7 @@ def test_the_paper_has_two_tables_and_a_figure():
 def test_the_spec_of_few_labels_leaves_rows_to_test_and_tunes_nobody():
     spec = load_spec("few")
     assert {spec.validation_on(dataset.name) for dataset in spec.datasets} == {0}
-    assert spec.labels_on("wine") == (5, 20)
+    assert spec.labels_on("wine") == (1, 5, 20)
     assert [dataset.file for dataset in spec.datasets if dataset.file] == [
         "hypergraphs/20newsw100.npz",
         "hypergraphs/mushroom.npz",

@@ -46,7 +46,9 @@ def small_digits(monkeypatch):
     monkeypatch.setattr(datasets, "DATASETS", datasets.DATASETS | {"mnist-digits": blobs})
     table = tomllib.loads((resources.files("dahgnn.experiments") / "specs" / "demo.toml").read_text())
     for method in table["method"].values():
-        if method["kind"] != "LabelSpreading":
+        if method["kind"] == "DAHGNNClassifier":
+            method["parameters"] = {"networks": 2, "training": {"max_epochs": 16}}
+        elif method["kind"] in ("DAHGNN", "HGNN"):
             method["training"] = {"max_epochs": 40, "learning_rate": 0.01}
     small = parse_spec(table | {"labels": [5], "validation": 5})
     monkeypatch.setattr(demo, "load_spec", {"demo": small}.__getitem__)
@@ -57,21 +59,20 @@ def test_the_demo_writes_lines_table_and_picture(tmp_path):
     recorder = Recorder()
     report = demo.run_demo(tmp_path / "demo", recorder, runs=2)
     lines = [json.loads(text) for text in (tmp_path / "demo" / "runs.jsonl").read_text().splitlines()]
-    methods = ["da-hgnn", "without-density", "hgnn", "label-spreading"]
+    methods = ["ours", "da-hgnn", "hgnn", "label-spreading", "laplace"]
     assert [(line["method"], line["run"]) for line in lines] == [(m, run) for m in methods for run in (0, 1)]
     digests = [[line["split"]["digest"] for line in lines if line["run"] == run] for run in (0, 1)]
     assert [len(set(each)) for each in digests] == [1, 1]
     assert digests[0] != digests[1]
     assert all(line["metrics"]["test_accuracy"] > 0.8 for line in lines)
-    assert [line["settings"]["model"]["density"] for line in lines[1:3]] == [True, False]
     assert lines[0]["split"] | {"digest": ""} == {"digest": "", "train": 50, "validation": 50, "test": 300}
     assert {"dahgnn", "torch", "python"} <= lines[0]["versions"].keys()
-    titles = ["DA-HGNN", "DA-HGNN without density", "HGNN", "LabelSpreading"]
+    titles = ["dahgnn", "DA-HGNN, paper", "HGNN", "LabelSpreading", "Laplace learning"]
     assert markdown_table(lines, dict(zip(methods, titles, strict=True))) in report
-    assert [row.split(" | ")[0] for row in report.splitlines()[-4:]] == [f"| {title}" for title in titles]
+    assert [row.split(" | ")[0] for row in report.splitlines()[-5:]] == [f"| {title}" for title in titles]
     assert (tmp_path / "demo" / "table.md").read_text(encoding="utf-8").strip() == report
     assert (tmp_path / "demo" / "embedding.png").read_bytes().startswith(b"\x89PNG")
-    assert recorder.heard == [(done, 8) for done in range(9)]
+    assert recorder.heard == [(done, 10) for done in range(11)]
     assert read_lines(tmp_path / "demo" / "runs.jsonl") == lines
     assert tmp_path / "demo" / "report.md" in write_report(tmp_path / "demo")
 

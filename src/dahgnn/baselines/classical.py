@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dahgnn.baselines.registry import register_function
-from dahgnn.checks import as_features, as_labels, check_neighbours
-from dahgnn.graph.neighbours import knn
+from dahgnn.checks import as_features, as_labels, check_neighbours, check_number
+from dahgnn.graph.diffusion import SimilarityGraph
+from dahgnn.graph.neighbours import Neighbors, knn
 from dahgnn.training.splits import Split, check_split
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-logger = logging.getLogger(__name__)
 
 # What the validation nodes choose from: clamping factors, and inverse strengths of the penalty.
 _ALPHAS = (0.2, 0.5, 0.8, 0.95, 0.99)
@@ -27,13 +22,13 @@ _STRENGTHS = (0.01, 0.1, 1.0, 10.0)
 # Scikit-learn's defaults, which are taken where there are no validation nodes.
 _DEFAULT_ALPHA, _DEFAULT_STRENGTH = 0.2, 1.0
 
-# Residual at which the harmonic function counts as found, relative to the right-hand side.
-_TOLERANCE = 1e-6
+# Poisson learning as published has no damping; this much makes its system solvable.
+_NO_DAMPING = 1e-6
 
 
 @register_function("LabelSpreading")
 def label_spreading(
-    features: object, labels: object, split: Split, *, k: int = 10
+    features: object, labels: object, split: Split, *, k: int = 10, neighbors: Neighbors | None = None
 ) -> tuple[Tensor, dict[str, Any]]:
     """Spread labels over the graph of k nearest neighbours (Zhou et al., 2004; scikit-learn's).
 
@@ -48,6 +43,8 @@ def label_spreading(
         nodes alpha is scikit-learn's default, 0.2.
     k : int
         Neighbours as scikit-learn counts them: the node itself and k − 1 others.
+    neighbors : Neighbors, optional
+        The nearest others of each node, if they are known; at least k − 1.
 
     Returns
     -------
@@ -56,8 +53,8 @@ def label_spreading(
     chosen : dict
         The clamping factor "alpha" with the best validation accuracy.
     """
+    from scipy.sparse import csr_matrix
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.neighbors import kneighbors_graph
     from sklearn.semi_supervised import LabelSpreading
 
     rows, known = _check(features, labels, split, "label_spreading")
@@ -65,7 +62,10 @@ def label_spreading(
     given = torch.full_like(known, -1)
     given[split.train] = known[split.train]
     # The graph of kernel="knn", built once for all: the node itself and its k − 1 nearest others.
-    graph = kneighbors_graph(rows, k, include_self=True)
+    others = _neighbors(rows, max(1, k - 1), neighbors).indices.cpu().numpy()[:, : k - 1]
+    members = np.column_stack([np.arange(len(rows)), others])
+    places = np.arange(0, members.size + 1, members.shape[1])
+    graph = csr_matrix((np.ones(members.size), members.ravel(), places), shape=(len(rows), len(rows)))
 
     def spread(alpha: float) -> Tensor:
         spreading = LabelSpreading(kernel=lambda *_: graph, alpha=alpha, max_iter=1000)
@@ -112,17 +112,16 @@ def logistic_regression(features: object, labels: object, split: Split) -> tuple
 
 @register_function("LaplaceLearning")
 def laplace_learning(
-    features: object, labels: object, split: Split, *, k: int = 10
+    features: object, labels: object, split: Split, *, k: int = 10, neighbors: Neighbors | None = None
 ) -> tuple[Tensor, dict[str, Any]]:
     """Extend the labels to the harmonic function on the graph of neighbours (Zhu et al., 2003).
 
     Edges weigh exp(−4 d² / d_k²), d_k being the distance to the k-th neighbour, symmetrised (Calder et al.,
-    2020). The sparse system is solved by conjugate gradients. Nodes that no labelled one is connected to get
-    the same probability for all classes.
+    2020). Nodes that no labelled one is connected to get the same probability for all classes.
 
     Parameters
     ----------
-    features, labels, split, k
+    features, labels, split, k, neighbors
         As for `label_spreading`; the validation nodes are not used.
 
     Returns
@@ -132,49 +131,52 @@ def laplace_learning(
     chosen : dict
         Empty: there is nothing to choose.
     """
-    from scipy.sparse.linalg import LinearOperator, cg
-
     rows, known = _check(features, labels, split, "laplace_learning")
-    graph = _similarity_graph(rows, k)
-    labelled = split.train.numpy()
-    free = np.setdiff1d(np.arange(len(rows)), labelled)
-    n_classes = _count_classes(known)
-    values = np.full((len(rows), n_classes), 1 / n_classes)
-    values[labelled] = np.eye(n_classes)[known[split.train].numpy()]
-    degrees = np.asarray(graph.sum(axis=1)).ravel()
-    inside, towards = graph[free][:, free], graph[free][:, labelled]
-    # Scaled by the degrees, so that the diagonal is one and an isolated node stays where it is.
-    inverse = 1 / np.sqrt(np.where(degrees[free] > 0, degrees[free], 1))
-
-    def multiply(vector: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        vector = vector.ravel()
-        result: np.ndarray[Any, Any] = vector - inverse * (inside @ (inverse * vector))
-        return result
-
-    system = LinearOperator((len(free), len(free)), matvec=multiply, dtype=np.float64)
-    for label in range(n_classes):
-        right = inverse * (towards @ values[labelled, label])
-        solution, failed = cg(system, right, rtol=_TOLERANCE, atol=0.0, maxiter=10 * len(free))
-        if failed:
-            logger.warning("Laplace learning of class %d did not converge.", label)
-        values[free, label] = inverse * solution
-    values = np.clip(values, 0, None)
-    total = values.sum(axis=1, keepdims=True)
-    values = np.where(total > 0, values / np.where(total > 0, total, 1), 1 / n_classes)
+    graph = SimilarityGraph.from_neighbors(_neighbors(rows, k, neighbors))
+    values = graph.smooth(split.train.numpy(), _targets(known, split))
     return torch.from_numpy(values).float(), {}
 
 
-def _similarity_graph(rows: np.ndarray[Any, Any], k: int) -> csr_array:
-    """Return the symmetric matrix of similarities of neighbours, (n, n)."""
-    from scipy.sparse import csr_array
+@register_function("PoissonLearning")
+def poisson_learning(
+    features: object,
+    labels: object,
+    split: Split,
+    *,
+    k: int = 10,
+    neighbors: Neighbors | None = None,
+    damping: float = _NO_DAMPING,
+) -> tuple[Tensor, dict[str, Any]]:
+    """Let labels be sources that flow over the graph of neighbours (Calder et al., 2020).
 
-    neighbours = knn(rows, k)
-    distances = neighbours.distances.double().numpy()
-    farthest = np.where(distances[:, -1:] > 0, distances[:, -1:], 1)
-    weights = np.exp(-4 * (distances / farthest) ** 2).ravel()
-    owners = np.repeat(np.arange(len(rows)), k)
-    graph = csr_array((weights, (owners, neighbours.indices.numpy().ravel())), shape=(len(rows), len(rows)))
-    return (graph + graph.T) / 2
+    Parameters
+    ----------
+    features, labels, split, k, neighbors
+        As for `laplace_learning`, with the same edges.
+    damping : float
+        See `SimilarityGraph.spread_poisson`; by default none to speak of, as published.
+
+    Returns
+    -------
+    probabilities : Tensor, (n, c)
+        The softmax of the potentials, whose order alone has a meaning.
+    chosen : dict
+        Empty: there is nothing to choose.
+    """
+    check_number("damping", damping, "poisson_learning", low=0, open_low=True)
+    rows, known = _check(features, labels, split, "poisson_learning")
+    graph = SimilarityGraph.from_neighbors(_neighbors(rows, k, neighbors))
+    potentials = graph.spread_poisson(split.train.numpy(), _targets(known, split), damping)
+    return torch.from_numpy(potentials).softmax(1).float(), {}
+
+
+def _neighbors(rows: np.ndarray[Any, Any], k: int, given: Neighbors | None) -> Neighbors:
+    return knn(rows, k) if given is None else given
+
+
+def _targets(known: Tensor, split: Split) -> np.ndarray[Any, Any]:
+    """Return one in the column of each training node's class, and zero elsewhere."""
+    return np.asarray(np.eye(_count_classes(known))[known[split.train].numpy()])
 
 
 def _check(features: object, labels: object, split: Split, owner: str) -> tuple[np.ndarray[Any, Any], Tensor]:

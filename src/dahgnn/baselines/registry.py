@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from dahgnn.checks import check_choice, did_you_mean
 from dahgnn.config import ModelConfig
+from dahgnn.graph.neighbours import Neighbors
 from dahgnn.training.splits import Split
 
 
@@ -38,6 +39,8 @@ class Problem:
         The training nodes are the labelled ones. The validation nodes, if there are any, choose settings.
     k : int
         Neighbours of a node.
+    neighbors : Neighbors, optional
+        The nearest others of each node, by the metric that the spec names.
     seed : int
         The source of all randomness.
     device : str
@@ -48,6 +51,7 @@ class Problem:
     labels: np.ndarray[Any, Any]
     split: Split
     k: int = 10
+    neighbors: Neighbors | None = None
     seed: int = 0
     device: str = "cpu"
 
@@ -142,6 +146,8 @@ class DirectKind:
         Returns the names of the parameters that a spec may give.
     complete : callable
         Takes the parameters of a spec and returns all, also those that nobody named, for the run line.
+    uses_neighbors : bool
+        Whether it works on the neighbours of the problem.
     scales_itself : bool
         Whether the features come as they are, because the method scales them.
     uses_device : bool
@@ -151,6 +157,7 @@ class DirectKind:
     solve: Callable[[Problem, Mapping[str, Any]], Answer]
     list_parameters: Callable[[], set[str]]
     complete: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    uses_neighbors: bool = False
     scales_itself: bool = False
     uses_device: bool = False
 
@@ -159,6 +166,9 @@ Kind = NetworkKind | DirectKind
 
 # Parameters of estimators that change nothing but the run, and therefore are no part of its settings.
 _OF_THE_RUN = ("random_state", "n_jobs", "verbose", "device", "warm_start")
+
+# Keywords of a function that it gets from the problem and not from the spec.
+_OF_A_PROBLEM = {"k", "neighbors", "seed"}
 
 # Filled by the modules of this folder. Ask `all_kinds` or `find_kind`, which import these modules first.
 _KINDS: dict[str, Kind] = {}
@@ -182,7 +192,8 @@ Classify = Callable[..., tuple[Tensor, dict[str, Any]]]
 def register_function(name: str) -> Callable[[Classify], Classify]:
     """Add a function of features, labels and split, which returns probabilities and what was chosen.
 
-    Where it has keywords "k" and "seed", it gets those of the run; its other keywords are its parameters.
+    Where it has keywords "k", "neighbors" and "seed", it gets those of the run; its other keywords are its
+    parameters.
     """
 
     def decorate(function: Classify) -> Classify:
@@ -193,13 +204,20 @@ def register_function(name: str) -> Callable[[Classify], Classify]:
         }
 
         def solve(problem: Problem, parameters: Mapping[str, Any]) -> Answer:
-            of_the_run = {key: getattr(problem, key) for key in keywords & {"k", "seed"}}
+            of_the_run = {key: getattr(problem, key) for key in keywords & _OF_A_PROBLEM}
             probabilities, chosen = function(
                 problem.features, problem.labels, problem.split, **of_the_run, **parameters
             )
             return Answer(predictions=probabilities.argmax(1), chosen=chosen)
 
-        register(name, DirectKind(solve=solve, list_parameters=lambda: keywords - {"k", "seed"}))
+        register(
+            name,
+            DirectKind(
+                solve=solve,
+                list_parameters=lambda: keywords - _OF_A_PROBLEM,
+                uses_neighbors="neighbors" in keywords,
+            ),
+        )
         return function
 
     return decorate

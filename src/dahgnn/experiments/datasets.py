@@ -274,8 +274,9 @@ class Task:
     ----------
     name, digest : str
         The dataset, and a name of its content.
-    features, labels, neighbours : array, (n, d), (n,), (n, k)
-        The rows, of float32; their classes, and the nearest rows of each, both of int64.
+    features, labels, neighbours, distances : array, (n, d), (n,), (n, k), (n, k)
+        The rows, of float32; their classes, and the nearest rows of each, both of int64; and how far those
+        are.
     classes : tuple of str
         What the classes are called; empty means that they have numbers alone.
     cnn : mapping
@@ -287,6 +288,7 @@ class Task:
     features: np.ndarray[Any, Any]
     labels: np.ndarray[Any, Any]
     neighbours: np.ndarray[Any, Any]
+    distances: np.ndarray[Any, Any]
     classes: tuple[str, ...] = ()
     cnn: Mapping[str, Any] = field(default_factory=dict)
 
@@ -312,7 +314,8 @@ def load_task(spec: DatasetSpec, k: int, data: Path, device: str = "cpu") -> Tas
     whole = _load_file(spec, data) if spec.file is not None else DATASETS[spec.name].load(spec, data)
     nodes = draw_nodes(whole.labels, spec)
     whole = whole if nodes is None else whole.subset(nodes)
-    neighbours = knn(whole.features.to(device), k).indices.cpu()
+    found = knn(whole.features.to(device), k).to("cpu")
+    neighbours = found.indices
     content = hashlib.sha256()
     for tensor in (whole.features, whole.labels, neighbours):
         content.update(tensor.numpy().tobytes())
@@ -322,6 +325,7 @@ def load_task(spec: DatasetSpec, k: int, data: Path, device: str = "cpu") -> Tas
         features=whole.features.numpy(),
         labels=whole.labels.numpy(),
         neighbours=neighbours.numpy(),
+        distances=found.distances.numpy(),
         classes=whole.classes,
         cnn=whole.cnn,
     )

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dahgnn.baselines.correct_and_smooth import smooth_result
 from dahgnn.baselines.registry import DirectKind, NetworkKind, Problem, find_kind
 from dahgnn.checks import bad_value
 from dahgnn.config import TrainingConfig
@@ -21,7 +22,10 @@ from dahgnn.experiments.lines import compose_line, describe_training
 from dahgnn.experiments.methods import MethodSpec, Settings
 from dahgnn.experiments.spec import Spec
 from dahgnn.files.jsonl import Line
+from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.graph.local_scale import METRICS
+from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.graph.scaling import choose_scaling
 from dahgnn.training.fit import FitResult, average, fit_many
 from dahgnn.training.splits import Split
@@ -30,10 +34,20 @@ from dahgnn.training.splits import Split
 _SEED_STEP = 1 << 20
 
 
+@lru_cache(maxsize=8)
+def _neighbors(task: Task, scale: str, metric: str, k: int) -> Neighbors:
+    """Return the neighbours, which a process finds once for all methods that ask for them."""
+    if (scale, metric) == ("none", "euclidean"):
+        indices, distances = (torch.from_numpy(np.array(each)) for each in (task.neighbours, task.distances))
+        return Neighbors(indices, distances)
+    return METRICS[metric](build_search(_standard_features(task, scale))).among(k)
+
+
 @lru_cache(maxsize=4)
-def _hypergraph(task: Task, device: str) -> Hypergraph:
+def _hypergraph(task: Task, metric: str, device: str) -> Hypergraph:
     """Return the hypergraph, which a process makes once of a task."""
-    return Hypergraph.from_neighbors(torch.from_numpy(np.array(task.neighbours)).to(device))
+    k = task.neighbours.shape[1]
+    return Hypergraph.from_neighbors(_neighbors(task, "none", metric, k).to(device))
 
 
 @lru_cache(maxsize=8)
@@ -76,6 +90,9 @@ def _fit_directly(experiment: Experiment, job: Job, kind: DirectKind, device: st
         labels=np.array(task.labels),
         split=experiment.split_of(job),
         k=experiment.spec.k,
+        neighbors=_neighbors(task, settings.scale, settings.metric, experiment.spec.k)
+        if kind.uses_neighbors
+        else None,
         seed=job.run,
         device=device if kind.uses_device else "cpu",
     )
@@ -101,7 +118,7 @@ def train(
     splits = [split for split in splits for _ in range(settings.networks)]
     seeds = [seed + number * _SEED_STEP for seed in seeds for number in range(settings.networks)]
     features = _features(task, device, settings.scale)
-    width, inputs = features.shape[1], (features, _hypergraph(task, device), labels)
+    width, inputs = features.shape[1], (features, _hypergraph(task, settings.metric, device), labels)
     models = [
         kind.make(width, task.n_classes, settings.model, torch.Generator().manual_seed(seed))
         for seed in seeds
@@ -114,7 +131,15 @@ def train(
     if any(result.stopped == "interrupted" for result in results):
         raise KeyboardInterrupt
     starts = range(0, len(results), settings.networks)
-    return [average(results[start : start + settings.networks]) for start in starts]
+    averaged = [average(results[start : start + settings.networks]) for start in starts]
+    if settings.smoothing == "none":
+        return averaged
+    k = task.neighbours.shape[1]
+    graph = SimilarityGraph.from_neighbors(_neighbors(task, "none", settings.metric, k))
+    return [
+        smooth_result(result, labels, split, graph)
+        for result, split in zip(averaged, splits[:: settings.networks], strict=True)
+    ]
 
 
 def _line(experiment: Experiment, job: Job, predictions: Tensor, seconds: float, device: str) -> Line:

@@ -11,9 +11,12 @@ from dahgnn.checks import bad_type, check_choice, check_count, check_flag
 from dahgnn.config import PRESETS, SCALES, TrainingConfig
 from dahgnn.experiments.datasets import DatasetSpec
 from dahgnn.experiments.keys import Table, check_keys, check_name, check_title
+from dahgnn.graph.local_scale import METRICS
 
 _FOR_NETWORKS = {"preset", "model", "training", "networks"}
-_SETTINGS = _FOR_NETWORKS | {"scale", "parameters"}
+_SETTINGS = _FOR_NETWORKS | {"scale", "metric", "smoothing", "parameters"}
+# What may follow a network: nothing, or Correct & Smooth on the graph of its neighbours.
+SMOOTHINGS = ("none", "correct-and-smooth")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,10 @@ class Settings:
     scale : str
         What is done to the features first, see `Preset`. The neighbours that a network gets are those of the
         features as they are.
+    metric : {"euclidean", "local-scale"}
+        By what the neighbours are chosen that a network or a function gets, see `dahgnn.graph.local_scale`.
+    smoothing : {"none", "correct-and-smooth"}
+        What is done to the probabilities of a network, see `dahgnn.baselines.correct_and_smooth`.
     parameters : mapping
         The settings of a method that is no network.
     """
@@ -40,6 +47,8 @@ class Settings:
     training: Mapping[str, Any] = field(default_factory=dict)
     networks: int = 1
     scale: str = "none"
+    metric: str = "euclidean"
+    smoothing: str = "none"
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -50,9 +59,11 @@ class Settings:
     def as_json(self) -> dict[str, Any]:
         """Return what run lines say: the parameters, or what a network has.
 
-        Methods with neither say what a network has, as in lines of earlier versions.
+        Methods with neither say what a network has, as in lines of earlier versions. These had neither
+        metric nor smoothing, so that the usual ones are left out.
         """
         other = {"model", "training", "networks"} if self.parameters else {"parameters"}
+        other |= {name for name in ("metric", "smoothing") if getattr(self, name) == getattr(Settings, name)}
         return {name: value for name, value in asdict(self).items() if name not in other}
 
 
@@ -119,9 +130,11 @@ def resolve_settings(entry: Table, other: Table, owner: str) -> Settings:
     for given in (entry, other):
         for part in ("model", "training"):
             whole[part] |= _table_of(given, part, owner)
-        whole |= {name: given[name] for name in ("networks", "scale") if name in given}
+        whole |= {name: given[name] for name in ("networks", "scale", "metric", "smoothing") if name in given}
     check_count("networks", whole["networks"], owner)
     check_choice("scale", whole["scale"], SCALES, owner)
+    check_choice("metric", whole.get("metric", "euclidean"), tuple(METRICS), owner)
+    check_choice("smoothing", whole.get("smoothing", "none"), SMOOTHINGS, owner)
     check_keys(whole["model"], kind.settings, f"'model' of {owner[0].lower()}{owner[1:]}")
     # The line then has every setting, also those that nobody named.
     whole["model"] = kind.complete(whole["model"])
@@ -130,16 +143,19 @@ def resolve_settings(entry: Table, other: Table, owner: str) -> Settings:
 
 
 def _resolve_direct(kind: DirectKind, entry: Table, other: Table, owner: str) -> Settings:
-    refused = _FOR_NETWORKS | ({"scale"} if kind.scales_itself else set())
+    refused = _FOR_NETWORKS | {"smoothing"} | ({"scale"} if kind.scales_itself else set())
+    refused |= set() if kind.uses_neighbors else {"metric"}
     if refused & (entry.keys() | other.keys()):
         raise ValueError(
             f"{owner} is {entry['kind']}, which has none of {', '.join(sorted(refused))}. Remove them."
         )
     scale = other.get("scale", entry.get("scale", "none"))
     check_choice("scale", scale, SCALES, owner)
+    metric = other.get("metric", entry.get("metric", "euclidean"))
+    check_choice("metric", metric, tuple(METRICS), owner)
     parameters = {**_table_of(entry, "parameters", owner), **_table_of(other, "parameters", owner)}
     check_parameters(kind, parameters, owner)
-    return Settings(kind=entry["kind"], scale=scale, parameters=kind.complete(parameters))
+    return Settings(kind=entry["kind"], scale=scale, metric=metric, parameters=kind.complete(parameters))
 
 
 def _table_of(entry: Table, name: str, owner: str) -> Table:
