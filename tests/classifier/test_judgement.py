@@ -96,6 +96,13 @@ def test_classes_count_by_their_shares_among_all_rows():
     assert (found.low, found.high) == pytest.approx((low, high))
 
 
+def test_who_gives_all_rows_to_one_class_is_not_right_for_it():
+    known, _ = make(12)
+    said, everybody = np.tile([0.51, 0.49], (12, 1)), np.tile([0.51, 0.49], (60, 1))
+    found = estimate_accuracy(known, np.arange(12), said, everybody, None)
+    assert found.accuracy == pytest.approx(0.51)
+
+
 def test_rows_without_a_held_out_label_are_not_judged():
     known, _ = make(20)
     held = np.arange(3, 11)

@@ -3,8 +3,8 @@
 Every label is held out once. The networks and experts that have not seen it give their opinions, and the
 weights of the combination that joins them come from other labels, too. Two things would still bend the
 result. The labelled rows may have other shares of the classes than all rows have, so classes count by the
-shares that they have among the predictions. And each opinion has been formed without a fifth of the labels:
-how much that costs is told by leaving out another fifth.
+shares that they have in the mean distribution. And each opinion has been formed without a fifth of the
+labels: how much that costs is told by leaving out another fifth.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def estimate_accuracy(
         return None
     labels = known.labels[np.searchsorted(known.rows, rows)]
     right = said.argmax(1) == labels
-    shares = np.bincount(distributions.argmax(1), minlength=known.n_classes) / len(distributions)
+    # Not the shares of the labels: who calls all rows the same is right in all of that class.
+    shares = distributions.mean(0)
     accuracy = _weigh_classes(right, labels, shares)
     if graph is not None and len(known.folds) > 2:
         accuracy += _NEXT_FOLD * _worth_of_a_fold(known, graph, shares)
