@@ -90,3 +90,12 @@ def test_certain_and_impossible_opinions_are_no_trouble():
     certain = np.eye(2)[labels]
     stack = learn_stack([RIGHT, WRONG], [certain, 1 - certain], labels)
     assert np.isfinite(stack.combine([certain, 1 - certain][: len(stack.candidates)])).all()
+
+
+def test_where_nobody_is_worth_anything_all_classes_are_about_as_likely():
+    labels = np.arange(200) % 2
+    contrary = np.where(np.eye(2)[labels] == 1, 0.1, 0.9)
+    stack = learn_stack([RIGHT, WRONG], [contrary, contrary], labels)
+    assert 0 < sum(stack.weights) <= 0.01
+    assert stack.share("networks") + stack.share("linear") == pytest.approx(1)
+    np.testing.assert_allclose(stack.combine([contrary] * len(stack.candidates)), 0.5, atol=0.01)

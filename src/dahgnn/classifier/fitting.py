@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,8 +27,6 @@ from dahgnn.nn.model import DAHGNN
 from dahgnn.training.fit import FitResult, fit
 from dahgnn.training.run import Epoch
 from dahgnn.training.splits import Split
-
-logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 

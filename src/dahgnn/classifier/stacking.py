@@ -132,7 +132,13 @@ def learn_stack(
 
 
 def _make(candidates: Sequence[Candidate], weights: Array) -> Stack:
-    """Return the stack without the candidates of a negligible weight."""
+    """Return the stack without the candidates of a negligible weight.
+
+    Where nobody is worth anything, as on noise, the favourites stay with a negligible weight: all classes are
+    then about as likely.
+    """
+    if weights.max() < _SMALLEST:
+        weights = _SMALLEST * _favourites(candidates)
     places = np.flatnonzero(weights >= min(_SMALLEST, float(weights.max()))).tolist()
     return Stack(tuple(candidates[place] for place in places), tuple(weights[places].tolist()))
 
