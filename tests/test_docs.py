@@ -27,6 +27,18 @@ def test_links_lead_somewhere(page):
         assert link.startswith("https://") or (page.parent / link).exists(), link
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_into_pages_lead_to_a_heading(page):
+    for link, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        assert anchor in anchors(page.parent / link if link else page), f"{link}#{anchor}"
+
+
 REPRODUCTION = ROOT / "docs" / "notes" / "reproduction.md"
 
 
