@@ -21,6 +21,8 @@ partly[labelled] = y[labelled]
 classifier = DAHGNNClassifier(random_state=0).fit(X, partly)
 
 rest = partly == -1
+stated = classifier.estimate_
 print(f"Labels known: {len(labelled)} of {len(y)}")
+print(f"It expects {stated.accuracy:.1%} to be right, {stated.low:.1%} to {stated.high:.1%}")
 print(f"Accuracy of the other {rest.sum()}: {accuracy_score(y[rest], classifier.transduction_[rest]):.1%}")
 print(f"Accuracy of {len(y_new)} new digits: {accuracy_score(y_new, classifier.predict(X_new)):.1%}")

@@ -23,7 +23,7 @@ PAGES = [
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+    for link in re.findall(r"(?:\]\(|src=\")([^)#\"]+)", page.read_text(encoding="utf-8")):
         assert link.startswith("https://") or (page.parent / link).exists(), link
 
 
@@ -51,7 +51,7 @@ def test_every_record_is_behind_a_page():
     links = {
         (page.parent / link).resolve()
         for page in PAGES
-        for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
+        for link in re.findall(r"(?:\]\(|src=\")([^)#\"]+)", page.read_text(encoding="utf-8"))
     }
     for record in (ROOT / "records").iterdir():
         assert any(record in (link, *link.parents) for link in links), record.name
@@ -82,6 +82,20 @@ def test_the_table_of_the_reproduction_is_that_of_its_record():
     assert len(rows) == 10
     assert {title: cells for title, *cells in rows}.items() <= expected.items()
     assert (record / "report.md").read_text(encoding="utf-8") == markdown(summary)
+
+
+def test_how_often_the_stated_accuracy_holds_is_what_its_run_lines_say():
+    page = ROOT / "docs" / "how-to.md"
+    text = page.read_text(encoding="utf-8")
+    record = linked_record(page, r"[^)]*_stated/runs\.jsonl")
+    found = [line["metrics"] for line in read_lines(record)]
+    held = [each["stated_low"] <= each["test_accuracy"] <= each["stated_high"] for each in found]
+    assert f"right in {sum(held)} of {len(held)} draws" in text
+    stated, right = (
+        100 * statistics.mean(each[name] for each in found) for name in ("stated_accuracy", "test_accuracy")
+    )
+    assert f"it stated was {stated:.1f} %, and {right:.1f} % were right" in text
+    assert f"in {len(held)} such draws it did [{sum(held)} times]" in (ROOT / "README.md").read_text()
 
 
 def rows_of(table: str) -> list[list[str]]:
