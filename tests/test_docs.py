@@ -59,8 +59,8 @@ def test_every_record_is_behind_a_page():
 
 def test_the_table_of_the_demonstration_is_that_of_its_run_lines():
     record = linked_record(REPRODUCTION, r"[^)]*_demo/runs\.jsonl")
-    lines = [json.loads(line) for line in record.read_text().splitlines()]
-    assert markdown_table(lines) in REPRODUCTION.read_text(encoding="utf-8")
+    titles = {method.name: method.title for method in read_spec(record.with_name("spec.json")).methods}
+    assert markdown_table(read_lines(record), titles) in REPRODUCTION.read_text(encoding="utf-8")
 
 
 def test_the_table_of_the_reproduction_is_that_of_its_record():
