@@ -59,7 +59,8 @@ def test_every_record_is_behind_a_page():
 
 def test_the_table_of_the_demonstration_is_that_of_its_run_lines():
     record = linked_record(REPRODUCTION, r"[^)]*_demo/runs\.jsonl")
-    titles = {method.name: method.title for method in read_spec(record.with_name("spec.json")).methods}
+    methods = read_spec(record.with_name("spec.json"))["methods"]
+    titles = {method["name"]: method["title"] for method in methods}
     assert markdown_table(read_lines(record), titles) in REPRODUCTION.read_text(encoding="utf-8")
 
 
