@@ -85,6 +85,22 @@ def test_the_table_of_the_reproduction_is_that_of_its_record():
     assert (record / "report.md").read_text(encoding="utf-8") == markdown(summary)
 
 
+@pytest.mark.parametrize(("page", "columns"), [("README.md", 4), ("docs/notes/reproduction.md", 5)])
+def test_the_tables_of_the_default_are_those_of_its_record(page, columns):
+    record = ROOT / "records" / "2026-11-16_table2"
+    summary = summarise(read_lines(record / "runs.jsonl"), read_spec(record / "spec.json"))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    table = text[text.index("| dahgnn |") :].split("\n\n")[0]
+    counts = (500, 1000, 2000, 4000) if columns == 4 else (500, 1000, 2000, 3000, 4000)
+    titles = {method.title: method.name for method in summary.methods}
+    rows = rows_of(table)
+    assert len(rows) >= 4
+    for title, *cells in rows:
+        found = [summary.cells["mnist", titles[title], count] for count in counts]
+        assert cells == [f"{cell.mean:.2f} ± {cell.deviation:.2f}" for cell in found]
+    assert (record / "report.md").read_text(encoding="utf-8") == markdown(summary)
+
+
 def test_how_often_the_stated_accuracy_holds_is_what_its_run_lines_say():
     page = ROOT / "docs" / "how-to.md"
     text = page.read_text(encoding="utf-8")

@@ -34,6 +34,7 @@ from dahgnn.classifier.ensemble import Ensemble, Evaluation
 from dahgnn.classifier.fitting import Fit, Fitter, Surroundings, check_hypergraph, find_surroundings
 from dahgnn.classifier.labels import class_shares, encode_labels, known_labels, split_labels, weigh_rows
 from dahgnn.classifier.progress import telling
+from dahgnn.classifier.stacking import say_combination
 from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.local_scale import METRICS
@@ -263,7 +264,7 @@ class DAHGNNClassifier(
             self.labelled_indices_ = torch.nonzero(encoded >= 0).flatten().numpy()
             self._describe(fit)
             self._keep(fit.ensemble)
-            tell("%s", self._say_combination())
+            tell("Labels come from %s", say_combination(self.combination_))
         if fit.interrupted:
             warnings.warn("Training interrupted by user.", ConvergenceWarning, stacklevel=2)
         return self
@@ -288,10 +289,6 @@ class DAHGNNClassifier(
         self.combination_ = {
             name: stack.share(name) for name in dict.fromkeys(each.expert for each in stack.candidates)
         }
-
-    def _say_combination(self) -> str:
-        ranked = sorted(self.combination_.items(), key=lambda pair: -pair[1])
-        return "Labels come from " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in ranked)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the label of each row; of a fitted row it is that of ``transduction_``.

@@ -10,7 +10,7 @@ counts more, which makes the result sharper.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +34,15 @@ class Candidate(NamedTuple):
     expert: str
     strength: float
 
+
+# What the experts are called in sentences.
+EXPERT_TITLES = {
+    "networks": "the networks",
+    "linear": "a linear model",
+    "kernel": "a kernel model",
+    "poisson": "Poisson learning",
+    "uniform": "Laplace learning",
+}
 
 CANDIDATES = (
     Candidate("uniform", 0.0),  # this is Laplace learning
@@ -90,6 +99,18 @@ class Stack:
             if candidate.expert == expert
         ]
         return math.fsum(own) / math.fsum(self.weights)
+
+
+def say_combination(shares: Mapping[str, float]) -> str:
+    """Return whom the labels come from in words, the greatest share first.
+
+    Examples
+    --------
+    >>> say_combination({"linear": 0.25, "networks": 0.75})
+    'the networks 75 %, a linear model 25 %'
+    """
+    ranked = sorted(shares.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{EXPERT_TITLES[name]} {100 * share:.0f} %" for name, share in ranked)
 
 
 def learn_stack(

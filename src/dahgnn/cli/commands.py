@@ -181,12 +181,18 @@ def _fit(options: argparse.Namespace) -> None:
 
 
 def _print_metrics(metrics: Mapping[str, Any]) -> None:
-    if metrics["held_out"]:
-        percent = 100 * metrics["held_out_accuracy"]
-        print(f"\n{percent:.1f} % of {metrics['held_out']} labelled rows that were held out are right.")
-        print("They also chose the epochs: with few labels, expect somewhat less.")
-    else:
-        print("\nNothing was held out, so that no accuracy is known.")
+    from dahgnn.classifier.stacking import say_combination
+
+    print(f"\nNeighbours by local scale; labels from {say_combination(metrics['combination'])}.")
+    estimate = metrics["estimate"]
+    if estimate is None:
+        print("Too few labels could be held out to tell how many of them are right.")
+        return
+    low, high = (100 * estimate[name] for name in ("low", "high"))
+    print(
+        f"About {100 * estimate['accuracy']:.1f} % of them are right, with 95 % confidence {low:.1f} to "
+        f"{high:.1f} %: so {estimate['n']} labels say that were held out."
+    )
 
 
 def _print_early_end(metrics: Mapping[str, Any]) -> None:

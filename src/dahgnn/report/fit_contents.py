@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,11 @@ _ENDS = {"held_out": "held-out labels", "max_epochs": "the most epochs", "interr
 Array = NDArray[Any]
 
 
+def _say_estimate(estimate: Mapping[str, Any]) -> str:
+    accuracy, low, high = (100 * estimate[name] for name in ("accuracy", "low", "high"))
+    return f"{accuracy:.1f} % ({low:.0f} to {high:.0f} %)"
+
+
 def gather_view(
     title: str, table: Table, classifier: DAHGNNClassifier, metrics: dict[str, Any], kind: str
 ) -> FitView:
@@ -38,11 +44,11 @@ def gather_view(
     places = {name: place for place, name in enumerate(names)}
     position, projection = _position(classifier, kind)
     members, attention = _own_hyperedges(classifier)
-    held = metrics["held_out_accuracy"]
+    estimate = metrics["estimate"]
     images = _as_images(table.source)
     facts = {
         "rows": f"{n:,}, of which {metrics['labelled']:,} are labelled",
-        "held-out accuracy": "–" if held is None else f"{100 * held:.1f} % of {metrics['held_out']}",
+        "expected to be right": "–" if estimate is None else _say_estimate(estimate),
         "fit": f"{metrics['seconds']:.0f} s, {_networks(metrics)}, ended by {_ENDS[metrics['stopped']]}",
     }
     return FitView(

@@ -295,9 +295,9 @@ def _metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dic
         "classes": [str(name) for name in classifier.classes_],
         "labelled": len(classifier.labelled_indices_),
         "held_out": len(held),
-        # This is judged by networks that have not learned from the row's label. The label chose their epoch,
-        # which makes it somewhat too good; but each network is alone, and learned from fewer labels.
+        # Each of them is judged by networks and experts that have not seen its label.
         "held_out_accuracy": float(right.mean()) if len(held) else None,
+        "estimate": None if classifier.estimate_ is None else asdict(classifier.estimate_),
         "networks": len(classifier.networks_),
         "best_epoch": classifier.best_epoch_,
         "epochs": classifier.n_iter_,
