@@ -60,7 +60,7 @@ def test_networks_that_follow_take_as_long_as_the_first():
 def test_networks_that_take_turns_count_on():
     told, progress = calls()
     tell = tell_ensemble_epochs(progress, 100)
-    for network, number in ((0, 0), (0, 8), (1, 0), (1, 8), (0, 0), (0, 3)):
+    for network, number in ((0, 0), (0, 8), (1, 0), (1, 8), (0, 8), (0, 11)):
         tell(network, epoch(number, 0))
     assert [values[:2] for values, _ in told] == [(done, 100) for done in (0, 8, 0, 8, 8, 11)]
     assert told[-1][0][2] == "network 1  epoch  11 of at most 100  loss 0.123"

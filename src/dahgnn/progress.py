@@ -160,18 +160,12 @@ def tell_epochs(progress: Progress, schedule: Schedule, networks: int = 1) -> Ca
 def tell_ensemble_epochs(progress: Progress, max_epochs: int) -> Callable[[int, Epoch], None]:
     """Return a callback for networks that are trained in turns, each for some epochs more than before.
 
-    The epochs of each turn are counted from 0. The training may end long before ``max_epochs``, so that the
-    time left is what it takes at most.
+    The training may end long before ``max_epochs``, so that the time left is what it takes at most.
     """
-    before: dict[int, int] = {}
-    last: dict[int, int] = {}
 
     def tell(network: int, epoch: Epoch) -> None:
-        if epoch.epoch == 0:
-            before[network] = last.get(network, 0)
-        last[network] = before.get(network, 0) + epoch.epoch
-        words = f"network {network + 1}  epoch {last[network]:3d} of at most {max_epochs}"
-        progress(last[network], max_epochs, f"{words}  loss {epoch.train_loss:.3f}")
+        words = f"network {network + 1}  epoch {epoch.epoch:3d} of at most {max_epochs}"
+        progress(epoch.epoch, max_epochs, f"{words}  loss {epoch.train_loss:.3f}")
 
     return tell
 

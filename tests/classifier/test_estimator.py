@@ -861,3 +861,14 @@ def test_threads_change_nothing_but_the_time(iris, fitted, monkeypatch, n_jobs, 
     assert wanted == [(150, threads), (3, threads)]
     assert torch.get_num_threads() == before
     np.testing.assert_allclose(classifier.label_distributions_, fitted.label_distributions_, atol=1e-3)
+
+
+def test_epochs_are_counted_through_all_stages(iris):
+    features, labels = iris
+    told = []
+    training = TrainingConfig(max_epochs=20, learning_rate=0.001)
+    classifier = DAHGNNClassifier(networks=2, training=training, random_state=0)
+    classifier.fit(features, labels, callback=lambda network, epoch: told.append((network, epoch.epoch)))
+    assert {network for network, _ in told} == {0, 1}
+    assert max(epoch for _, epoch in told) == classifier.n_iter_
+    assert classifier.n_iter_ > 8

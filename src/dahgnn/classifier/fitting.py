@@ -232,8 +232,11 @@ class Fitter:
         seeds: Sequence[int],
         listen: Callable[[int, Epoch], None],
     ) -> Trained:
+        done = [0] * len(networks)  # epochs of earlier stages
+
         def train(number: int, split: Split, epochs: int) -> FitResult:
-            return fit(
+            before = done[number]
+            result = fit(
                 networks[number],
                 self.features,
                 self.surroundings.hypergraph,
@@ -243,8 +246,10 @@ class Fitter:
                 weights=self.weights,
                 seed=seeds[number],
                 device=self.device,
-                callback=lambda epoch: listen(number, epoch),
+                callback=lambda epoch: listen(number, replace(epoch, epoch=before + epoch.epoch)),
             )
+            done[number] += epochs
+            return result
 
         return train_in_stages(networks, splits, self.labels, self.training.max_epochs, train)
 

@@ -188,11 +188,9 @@ def _print_metrics(metrics: Mapping[str, Any]) -> None:
     if estimate is None:
         print("Too few labels could be held out to tell how many of them are right.")
         return
-    low, high = (100 * estimate[name] for name in ("low", "high"))
-    print(
-        f"About {100 * estimate['accuracy']:.1f} % of them are right, with 95 % confidence {low:.1f} to "
-        f"{high:.1f} %: so {estimate['n']} labels say that were held out."
-    )
+    accuracy, low, high = (f"{100 * estimate[name]:.1f}" for name in ("accuracy", "low", "high"))
+    held = f"judged by {estimate['n']} held-out labels"
+    print(f"About {accuracy} % of them are right (95 % confidence: {low} to {high} %), {held}.")
 
 
 def _print_early_end(metrics: Mapping[str, Any]) -> None:
