@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dahgnn import DAHGNNClassifier, Hypergraph
-from dahgnn.config import PRESETS, ModelConfig
+from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
 from dahgnn.threads import threads_for
