@@ -1,13 +1,11 @@
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from dahgnn.config import TrainingConfig
 from dahgnn.progress import (
     SilentObserver,
     tell_cnn_epochs,
     tell_downloads,
     tell_ensemble_epochs,
-    tell_epochs,
     tell_fits,
 )
 from dahgnn.training.fit import Epoch
@@ -40,30 +38,13 @@ def epoch(number, best):
     )  # fmt: skip
 
 
-def test_epochs_end_at_the_patience_or_at_the_most_epochs():
-    told, progress = calls()
-    tell = tell_epochs(progress, TrainingConfig(max_epochs=200, patience=100))
-    tell(0, epoch(20, 5))
-    tell(0, epoch(150, 140))
-    assert [values[:2] for values, _ in told] == [(20, 105), (150, 200)]
-    assert told[0][0][2] == "epoch  20  loss 0.123/0.456  91.2 %"
-    assert [named["seconds_left"] for _, named in told] == [85 * 2 / 20, 50 * 2 / 150]
-
-
-def test_networks_that_follow_take_as_long_as_the_first():
-    told, progress = calls()
-    tell_epochs(progress, TrainingConfig(max_epochs=200, patience=100), networks=3)(1, epoch(20, 5))
-    assert told[0][0][2].startswith("2/3 epoch  20")
-    assert told[0][1]["seconds_left"] == (85 + 105) * 2 / 20
-
-
 def test_networks_that_take_turns_count_on():
     told, progress = calls()
-    tell = tell_ensemble_epochs(progress, 100)
+    tell = tell_ensemble_epochs(progress, 100, 2)
     for network, number in ((0, 0), (0, 8), (1, 0), (1, 8), (0, 8), (0, 11)):
         tell(network, epoch(number, 0))
-    assert [values[:2] for values, _ in told] == [(done, 100) for done in (0, 8, 0, 8, 8, 11)]
-    assert told[-1][0][2] == "network 1  epoch  11 of at most 100  loss 0.123"
+    assert [values[:2] for values, _ in told] == [(done, 200) for done in (0, 8, 8, 16, 16, 19)]
+    assert told[-1][0][2] == "network 1 of 2  epoch  11 of at most 100  loss 0.123"
 
 
 def test_epochs_of_the_cnn_say_what_was_measured():

@@ -66,36 +66,8 @@ class Epoch(Protocol):
         """The number of updates so far."""
 
     @property
-    def best_epoch(self) -> int:
-        """The epoch of the lowest validation loss so far."""
-
-    @property
     def train_loss(self) -> float:
         """The mean cross-entropy of the nodes that train."""
-
-    @property
-    def validation_loss(self) -> float:
-        """The mean cross-entropy of the nodes that were held out."""
-
-    @property
-    def validation_accuracy(self) -> float:
-        """The share of the held-out nodes that are classified correctly."""
-
-    @property
-    def seconds(self) -> float:
-        """The time since the start of the fit."""
-
-
-class Schedule(Protocol):
-    """What decides when a training ends, as `TrainingConfig` and `DAHGNNClassifier` do."""
-
-    @property
-    def max_epochs(self) -> int:
-        """The number of epochs after which training ends at the latest."""
-
-    @property
-    def patience(self) -> int:
-        """The number of epochs without a better one after which training ends."""
 
 
 class CNNEpoch(Protocol):
@@ -122,50 +94,17 @@ class CNNEpoch(Protocol):
         """The time that the rest of the training is expected to take."""
 
 
-def tell_epochs(progress: Progress, schedule: Schedule, networks: int = 1) -> Callable[[int, Epoch], None]:
-    """Return a callback for the epochs of networks that are trained one after the other.
-
-    Parameters
-    ----------
-    progress : Progress
-        The stage of the training.
-    schedule : Schedule
-        Decides when the training of a network ends.
-    networks : int
-        How many networks are trained.
-
-    Returns
-    -------
-    callable
-        It takes the number of the network and its epoch.
-    """
-
-    def tell(network: int, epoch: Epoch) -> None:
-        last = min(epoch.best_epoch + schedule.patience, schedule.max_epochs)
-        # This holds unless the validation loss falls once more, and if the other networks take as long.
-        epochs = last - epoch.epoch + (networks - network - 1) * last
-        number = "" if networks == 1 else f"{network + 1}/{networks} "
-        losses = f"{epoch.train_loss:.3f}/{epoch.validation_loss:.3f}"
-        progress(
-            epoch.epoch,
-            last,
-            # It has to fit into 80 columns together with the name of the stage.
-            f"{number}epoch {epoch.epoch:3d}  loss {losses}  {100 * epoch.validation_accuracy:.1f} %",
-            seconds_left=epochs * epoch.seconds / max(epoch.epoch, 1),
-        )
-
-    return tell
-
-
-def tell_ensemble_epochs(progress: Progress, max_epochs: int) -> Callable[[int, Epoch], None]:
+def tell_ensemble_epochs(progress: Progress, max_epochs: int, networks: int) -> Callable[[int, Epoch], None]:
     """Return a callback for networks that are trained in turns, each for some epochs more than before.
 
     The training may end long before ``max_epochs``, so that the time left is what it takes at most.
     """
+    last = [0] * networks
 
     def tell(network: int, epoch: Epoch) -> None:
-        words = f"network {network + 1}  epoch {epoch.epoch:3d} of at most {max_epochs}"
-        progress(epoch.epoch, max_epochs, f"{words}  loss {epoch.train_loss:.3f}")
+        last[network] = epoch.epoch
+        words = f"network {network + 1} of {networks}  epoch {epoch.epoch:3d} of at most {max_epochs}"
+        progress(sum(last), networks * max_epochs, f"{words}  loss {epoch.train_loss:.3f}")
 
     return tell
 

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dahgnn import DAHGNNClassifier, Hypergraph
+from dahgnn.classifier.estimator import count_networks
 from dahgnn.classifier.stacking import say_combination
 from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.graph.neighbours import knn
@@ -95,7 +96,7 @@ def test_it_says_how_right_it_is(iris, fitted):
 
 
 def test_the_experts_share_the_labels(fitted):
-    assert set(fitted.combination_) <= {"networks", "linear", "kernel", "poisson", "uniform"}
+    assert set(fitted.combination_) <= {"networks", "linear", "kernel", "poisson", "laplace"}
     assert sum(fitted.combination_.values()) == pytest.approx(1)
     assert min(fitted.combination_.values()) > 0
 
@@ -119,9 +120,9 @@ def test_the_networks_are_averaged(iris):
 
 
 def test_many_rows_have_one_network_unless_asked_for(iris):
-    assert DAHGNNClassifier()._count_networks(20_000) == 5
-    assert DAHGNNClassifier()._count_networks(20_001) == 1
-    assert DAHGNNClassifier(networks=3)._count_networks(10**6) == 3
+    assert count_networks("auto", 20_000) == 5
+    assert count_networks("auto", 20_001) == 1
+    assert count_networks(3, 10**6) == 3
     assert len(DAHGNNClassifier(**QUICK | {"networks": 1}).fit(iris[0], hide(iris[1])).networks_) == 1
 
 
@@ -869,3 +870,23 @@ def test_epochs_are_counted_through_all_stages(iris):
     assert {network for network, _ in told} == {0, 1}
     assert max(epoch for _, epoch in told) == classifier.n_iter_
     assert classifier.n_iter_ > 8
+
+
+def test_the_estimate_knows_the_class_shares():
+    generator = np.random.default_rng(3)
+    labels = (np.arange(600) % 10 == 0).astype(int)
+    rows = generator.normal(size=(600, 4)) + 1.2 * labels[:, None]
+    known = np.concatenate([np.flatnonzero(labels == label)[:20] for label in (0, 1)])
+    given = np.where(np.isin(np.arange(600), known), labels, -1)
+    classifier = DAHGNNClassifier(**QUICK, class_prior=[0.9, 0.1]).fit(rows, given)
+    right = (classifier.transduction_ == labels)[given < 0].mean()
+    assert right > 0.85
+    assert abs(classifier.estimate_.accuracy - right) < 0.12
+
+
+def test_nothing_is_held_out_if_so_wanted(iris):
+    features, labels = iris
+    classifier = DAHGNNClassifier(**QUICK, validation=0).fit(features, hide(labels))
+    assert len(classifier.held_out_indices_) == 0
+    assert classifier.estimate_ is None
+    assert set(classifier.combination_) == {"poisson", "linear"}

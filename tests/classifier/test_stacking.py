@@ -99,3 +99,11 @@ def test_where_nobody_is_worth_anything_all_classes_are_about_as_likely():
     assert 0 < sum(stack.weights) <= 0.01
     assert stack.share("networks") + stack.share("linear") == pytest.approx(1)
     np.testing.assert_allclose(stack.combine([contrary] * len(stack.candidates)), 0.5, atol=0.01)
+
+
+def test_the_favourites_stay_where_nobody_is_worth_anything():
+    labels = np.arange(200) % 2
+    contrary = np.where(np.eye(2)[labels] == 1, 0.1, 0.9)
+    stack = learn_stack(CANDIDATES, [contrary] * len(CANDIDATES), labels)
+    assert set(stack.candidates) == {Candidate("poisson", 0.1), Candidate("linear", 0.1)}
+    assert sum(stack.weights) <= 0.01

@@ -10,8 +10,7 @@ from dahgnn import __version__
 from dahgnn.bench.measure import BenchConfig
 from dahgnn.cli import commands as cli
 from dahgnn.cli.parser import make_parser
-from dahgnn.config import TrainingConfig
-from dahgnn.progress import tell_epochs
+from dahgnn.progress import tell_ensemble_epochs
 from dahgnn.training.run import Epoch
 
 
@@ -60,7 +59,7 @@ def test_an_unknown_command_is_refused():
 def test_the_demo_gets_its_options_and_prints_the_report(tmp_path, monkeypatch, capsys):
     def run_demo(folder, observer, *, runs):
         with observer.stage("Train") as progress:
-            tell_epochs(progress, TrainingConfig())(0, EPOCH)
+            tell_ensemble_epochs(progress, 100, 1)(0, EPOCH)
         return f"report of {runs} runs in {folder.name}"
 
     monkeypatch.setattr("dahgnn.report.demo.run_demo", run_demo)
@@ -68,7 +67,7 @@ def test_the_demo_gets_its_options_and_prints_the_report(tmp_path, monkeypatch, 
     shown = capsys.readouterr()
     assert "report of 2 runs in here" in shown.out
     assert "Train" in shown.err
-    assert "epoch   7  loss 0.123/0.456  91.2 %" in shown.err
+    assert "epoch   7 of at most 100  loss 0.123" in shown.err
 
 
 def test_the_bench_gets_its_options_and_writes_what_it_is_asked_for(tmp_path, monkeypatch, capsys):

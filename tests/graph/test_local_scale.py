@@ -54,7 +54,7 @@ def test_a_new_row_has_a_scale_of_its_own():
     search = LocalScale(ExactSearch(points))
     row = torch.tensor([[0.3, -0.2, 0.1]])
     distances = (points - row).norm(dim=1)
-    own = distances.sort().values[:10].mean().clamp_min(search.scales.min())
+    own = distances.sort().values[:10].mean().clamp_min(0.5 * search.scales.median())
     scaled = distances / (own * search.scales).sqrt()
     scaled[distances.argsort()[CANDIDATES:]] = torch.inf
     found = search.query(row, 4)
@@ -110,3 +110,9 @@ def test_fewer_points_than_candidates_are_enough():
     assert sorted(found.indices[0].tolist()) == [0, 1, 2, 3]
     with pytest.raises(ValueError, match="n_nodes - 1 = 3"):
         LocalScale(ExactSearch(torch.arange(4.0).unsqueeze(1))).among(4)
+
+
+def test_many_neighbours_are_chosen_among_more_candidates():
+    points = two_densities(300)
+    by_scale, by_distance = LocalScale(ExactSearch(points)).among(50), knn(points, 50)
+    assert not torch.equal(by_scale.indices.sort(1).values, by_distance.indices.sort(1).values)

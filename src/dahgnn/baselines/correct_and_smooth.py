@@ -43,19 +43,20 @@ def smooth_result(result: FitResult, labels: Tensor, split: Split, graph: Simila
     targets = np.eye(before.shape[1])[labels[split.train].numpy()]
     nodes, known = split.validation.numpy(), labels[split.validation].numpy()
 
-    def wrong(share: float) -> float:
-        after = correct_and_smooth(before, split.train.numpy(), targets, graph, share)
-        return float((after[nodes].argmax(1) != known).mean()) if len(nodes) else 0.0
+    def scores(share: float) -> Array:
+        return correct_and_smooth(before, split.train.numpy(), targets, graph, share)
 
-    best = min(_SHARES[::-1] if len(nodes) == 0 else _SHARES, key=wrong)
-    after = torch.from_numpy(correct_and_smooth(before, split.train.numpy(), targets, graph, best))
-    return replace(result, probabilities=after.float(), predictions=after.argmax(1))
+    shares = _SHARES if len(nodes) else _SHARES[-1:]
+    best = min((scores(share) for share in shares), key=lambda each: (each[nodes].argmax(1) != known).sum())
+    positive = np.clip(best, 1e-12, None)  # a correction may go below zero
+    probabilities = torch.from_numpy(positive / positive.sum(1, keepdims=True)).float()
+    return replace(result, probabilities=probabilities, predictions=torch.from_numpy(best.argmax(1)))
 
 
 def correct_and_smooth(
     probabilities: Array, labelled: Array, targets: Array, graph: SimilarityGraph, share: float
 ) -> Array:
-    """Return the corrected and smoothed probabilities, (n, c).
+    """Return the corrected and smoothed scores, (n, c); the greatest of a row is its class.
 
     Parameters
     ----------
@@ -71,7 +72,8 @@ def correct_and_smooth(
     errors = np.zeros_like(probabilities)
     errors[labelled] = targets - probabilities[labelled]
     spread = _propagate(errors, graph, share)
-    # As large as the errors at labelled nodes are in the mean (the paper's "autoscale").
+    # As large as the errors at labelled nodes are in the mean (the paper's "autoscale"). Where next to
+    # nothing arrives, it is not blown up without limit.
     size = np.abs(errors[labelled]).sum(1).mean()
     lengths = np.abs(spread).sum(1, keepdims=True)
     scale = np.divide(size, lengths, out=np.zeros_like(lengths), where=lengths > 1e-12)

@@ -55,11 +55,6 @@ class Problem:
     seed: int = 0
     device: str = "cpu"
 
-    @property
-    def n_classes(self) -> int:
-        """The number of classes."""
-        return max(2, int(np.max(self.labels)) + 1)
-
     def known_labels(self, *, validation: bool = False) -> np.ndarray[Any, Any]:
         """Return the labels of the training nodes, or of the validation nodes as well, and −1 elsewhere."""
         known = np.full(len(self.labels), -1, dtype=np.int64)

@@ -1,1 +1,1 @@
-"""The scikit-learn classifier: labels, calibration, explanation, classifiers in files."""
+"""The scikit-learn classifier: labels, networks, experts, their combination, explanation, files."""

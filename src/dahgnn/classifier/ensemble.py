@@ -104,7 +104,7 @@ class Combined:
         """
         indices, similarities = neighbors.indices.numpy(), similarities_of(neighbors)
         priors = {name: model.predict(features) for name, model in self.models.items()}
-        priors |= {"networks": networks, "uniform": np.full_like(networks, 1 / networks.shape[1])}
+        priors |= {"networks": networks, "laplace": np.full_like(networks, 1 / networks.shape[1])}
         if self.potentials is not None:
             own = smooth_new(similarities, self.potentials[indices], np.zeros_like(networks), 0.0)
             priors["poisson"] = potential_shares(own, usual_potential(self.potentials))

@@ -33,8 +33,8 @@ from dahgnn.checks import (
 from dahgnn.classifier.ensemble import Ensemble, Evaluation
 from dahgnn.classifier.fitting import Fit, Fitter, Surroundings, check_hypergraph, find_surroundings
 from dahgnn.classifier.labels import class_shares, encode_labels, known_labels, split_labels, weigh_rows
-from dahgnn.classifier.progress import telling
 from dahgnn.classifier.stacking import say_combination
+from dahgnn.classifier.verbosity import telling
 from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.local_scale import METRICS
@@ -85,13 +85,15 @@ class DAHGNNClassifier(
         The networks; by default those of the preset "default".
     training : TrainingConfig, optional
         Their training; likewise. It ends at ``max_epochs``, or when labels that were held out tell, after 8,
-        16, 32, 64 … epochs, that more would not help; ``patience`` is not used.
+        16, 32, 64 … epochs, that more would not help; where nothing is held out, after 32. Each of these
+        stages starts Adam and its schedule anew. ``patience`` is not used.
     networks : int or "auto"
         How many there are. "auto" is five up to 20,000 rows, and one beyond.
     validation : float or array of int
         Labelled rows that are held out: a share of each class, another one for each network, so that five
         times a fifth is every row once, but in classes with fewer than five; or which rows. A class with one
-        labelled row keeps it.
+        labelled row keeps it. With 0 nothing is held out: then nobody can tell which expert is right, and
+        Poisson learning and the linear model decide.
     scale : {"auto", "columns", "whole", "none"}
         Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
         or neither. The first two give rows the same length in the mean. "auto" takes "columns" where a few
@@ -99,9 +101,10 @@ class DAHGNNClassifier(
         is kept and applied to new rows.
     class_prior : mapping or array, (c,), optional
         How many of the rows each class has, if that is known: shares by class, or in the order of
-        ``classes_``. Labels then have these shares in the mean. With few labels it is worth several points.
+        ``classes_``. Probabilities then have these shares in the mean. With few labels it is worth several
+        points.
     class_weight : dict, "balanced" or None
-        How much the rows of a class count in the loss, as elsewhere in scikit-learn.
+        How much the rows of a class count, as elsewhere in scikit-learn.
     warm_start : bool
         Whether `fit` goes on from the weights of the last one, if there are as many columns and networks,
         and the same classes and settings, as then. Held-out rows are drawn anew, and the weights may know
@@ -125,7 +128,7 @@ class DAHGNNClassifier(
         The probabilities of its classes.
     combination_ : dict of str to float
         How much each expert counts: "networks", "linear" and "kernel" (models of the features alone),
-        "poisson" (Poisson learning) and "uniform" (Laplace learning, which is the neighbours alone).
+        "poisson" and "laplace" (labels that spread over the neighbours by themselves).
     embedding_ : array, (n, c)
         The last output of the networks, before the softmax: their mean.
     density_ : array, (n,)
@@ -222,7 +225,7 @@ class DAHGNNClassifier(
         y : array, (n,)
             Labels of any type. Unlabelled is −1 among numbers, and None or NaN among others.
         sample_weight : array, (n,), optional
-            How much a labelled row counts in the loss.
+            How much a labelled row counts: in the loss, for the experts and in their combination.
         neighbors : Neighbors or array of int, (n, k), optional
             Nearest rows that are known already.
         hypergraph : Hypergraph, optional
@@ -238,7 +241,7 @@ class DAHGNNClassifier(
             rows = self._rows(X, reset=True)
             classes, encoded = encode_labels(y, len(rows))
             weights = weigh_rows(sample_weight, self.class_weight, classes, encoded)
-            count = self._count_networks(len(rows))
+            count = count_networks(self.networks, len(rows))
             splits = split_labels(encoded, classes, self.validation, count, generator)
             shares = class_shares(self.class_prior, classes)
             scaling = choose_scaling(rows, self.scale)
@@ -341,7 +344,7 @@ class DAHGNNClassifier(
         check_count("k", self.k, owner)
         check_choice("metric", self.metric, tuple(METRICS), owner)
         check_choice("scale", self.scale, SCALES, owner)
-        self._count_networks(1)
+        count_networks(self.networks, 1)
         if self.n_jobs is not None:
             check_count("n_jobs", self.n_jobs, owner, low=-(2**31))
             if self.n_jobs == 0:
@@ -351,16 +354,6 @@ class DAHGNNClassifier(
             if value is not None and not isinstance(value, kind):
                 raise bad_type(name, owner, f"a {kind.__name__} or None", type(value).__name__)
         return self.model or _PRESET.model, self.training or _PRESET.training
-
-    def _count_networks(self, n: int) -> int:
-        """Return how many networks a fit of n rows has."""
-        if isinstance(self.networks, str):
-            if self.networks != "auto":
-                expected = "a number of networks, or 'auto'"
-                raise bad_value("networks", "DAHGNNClassifier", expected, repr(self.networks))
-            return _PRESET.networks if n <= _ROWS_FOR_SEVERAL else 1
-        check_count("networks", self.networks, "DAHGNNClassifier")
-        return int(self.networks)
 
     def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
         """Return the rows as a dense array of float64 or float32, or say what is wrong."""
@@ -434,3 +427,14 @@ class DAHGNNClassifier(
         if self.n_jobs is None or self.n_jobs > 0:
             return self.n_jobs
         return max(1, (os.cpu_count() or 1) + 1 + self.n_jobs)
+
+
+def count_networks(networks: int | str, n: int) -> int:
+    """Return how many networks a fit of n rows has, for the parameter ``networks``."""
+    if isinstance(networks, str):
+        if networks != "auto":
+            expected = "a number of networks, or 'auto'"
+            raise bad_value("networks", "DAHGNNClassifier", expected, repr(networks))
+        return _PRESET.networks if n <= _ROWS_FOR_SEVERAL else 1
+    check_count("networks", networks, "DAHGNNClassifier")
+    return int(networks)

@@ -214,7 +214,7 @@ class Fitter:
             combined=combined,
             fitted=Evaluation(distributions, _mean_logits(trained), np.zeros(len(distributions))),
         )
-        rows, judged = judge_held_out(candidates, held, known, places)
+        rows, judged = judge_held_out(candidates, held, known, places, combined.factors)
         return Fit(
             ensemble=replace(ensemble, fitted=self._evaluate_fitted(ensemble)),
             history=trained.history,

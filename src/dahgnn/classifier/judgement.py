@@ -1,10 +1,12 @@
 """How right an ensemble is, told by labels that nobody who judges them has seen.
 
-Every label is held out once. The networks and experts that have not seen it give their opinions, and the
-weights of the combination that joins them come from other labels, too. Two things would still bend the
-result. The labelled rows may have other shares of the classes than all rows have, so classes count by the
-shares that they have in the mean distribution. And each opinion has been formed without a fifth of the
-labels: how much that costs is told by leaving out another fifth.
+Every label is held out once if there are five networks. Those that have not seen it, and experts that were
+fitted without it, give their opinions, and the weights of the combination come from other labels, too. (How
+strongly an expert is penalised, and how long the networks train, is chosen once by all labels.)
+
+Two things would still bend the result. The labelled rows may have other shares of the classes than all rows
+have, so classes count by the shares that they have in the mean distribution. And each opinion has been formed
+without a fifth of the labels: how much that costs is told by leaving out another fifth.
 """
 
 from __future__ import annotations
@@ -25,8 +27,6 @@ Array = NDArray[Any]
 _PARTS = 5
 # Held-out labels that an accuracy can be told from.
 _FEWEST = 6
-# What the fifth fold adds, in what the fourth adds. Errors that fall as a power −1/2 of the labels have 0.7.
-_NEXT_FOLD = 0.7
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,11 @@ def count_held_out(known: Known, places: Array) -> Array:
 
 
 def judge_held_out(
-    candidates: list[Candidate], held: list[Array], known: Known, places: Array
+    candidates: list[Candidate],
+    held: list[Array],
+    known: Known,
+    places: Array,
+    factors: Array | None = None,
 ) -> tuple[Array, Array]:
     """Return the held-out rows and what is said of them by combinations that have not seen their labels.
 
@@ -67,6 +71,8 @@ def judge_held_out(
         The labels.
     places : array of int, (h,)
         Which labels these are; one may be held out several times.
+    factors : array, (c,), optional
+        What known class shares multiply the classes with.
     """
     if len(places) == 0:
         return np.empty(0, np.int64), np.empty((0, known.n_classes))
@@ -81,6 +87,9 @@ def judge_held_out(
         train = ~np.isin(places, places[test])
         stack = learn_stack(candidates, [each[train] for each in held], labels[train], counts[train])
         said[test] = _apply(stack, candidates, [each[test] for each in held])
+    if factors is not None:
+        said *= factors
+        said /= said.sum(1, keepdims=True)
     rows, place = np.unique(places, return_inverse=True)
     sums = np.zeros((len(rows), known.n_classes))
     np.add.at(sums, place, said)
@@ -116,12 +125,32 @@ def estimate_accuracy(
     # Not the shares of the labels: who calls all rows the same is right in all of that class.
     shares = distributions.mean(0)
     accuracy = _weigh_classes(right, labels, shares)
+    weights = shares[labels] / np.bincount(labels, minlength=len(shares))[labels]
+    effective = weights.sum() ** 2 / (weights**2).sum() if weights.any() else len(rows)
     if graph is not None and len(known.folds) > 2:
-        accuracy += _NEXT_FOLD * _worth_of_a_fold(known, graph, shares)
+        ratio = _next_fold(len(known.folds))
+        worth, changed = _worth_of_a_fold(known, graph, shares)
+        accuracy += ratio * worth
+        # What is added is measured by the same few labels, so that it makes the interval wider.
+        spread = max(accuracy * (1 - accuracy), 1 / len(rows))
+        effective /= 1 + ratio**2 * changed / spread
     accuracy = min(max(accuracy, 0.0), 1.0)
-    interval = binomtest(round(accuracy * len(rows)), len(rows)).proportion_ci(method="wilson")
+    count = max(1, round(effective))
+    interval = binomtest(round(accuracy * count), count).proportion_ci(method="wilson")
     low, high = min(interval.low, accuracy), max(interval.high, accuracy)
     return Estimate(accuracy=accuracy, low=float(low), high=float(high), n=len(rows))
+
+
+def _next_fold(count: int) -> float:
+    """Return what the last of so many folds adds, in what the last but one adds, if errors fall as n^(−1/2).
+
+    Examples
+    --------
+    >>> round(_next_fold(5), 2)
+    0.68
+    """
+    most, fewer = ((count - left) / count for left in (1, 2))
+    return float((most**-0.5 - 1) / (fewer**-0.5 - most**-0.5))
 
 
 def _weigh_classes(right: Array, labels: Array, shares: Array) -> float:
@@ -135,8 +164,8 @@ def _weigh_classes(right: Array, labels: Array, shares: Array) -> float:
     return float(shares @ recalls / shares.sum()) if shares.sum() > 0 else float(right.mean())
 
 
-def _worth_of_a_fold(known: Known, graph: SimilarityGraph, shares: Array) -> float:
-    """Return how much more is right by all folds but one than by all but two.
+def _worth_of_a_fold(known: Known, graph: SimilarityGraph, shares: Array) -> tuple[float, float]:
+    """Return how much more is right by all folds but one than by all but two, and how many rows differ.
 
     It is measured by labels that spread over the graph, which takes no training.
     """
@@ -149,9 +178,10 @@ def _worth_of_a_fold(known: Known, graph: SimilarityGraph, shares: Array) -> flo
             seen = known.seen(number, other)
             # Where some class would lose its last label, nothing can be told.
             if len(np.unique(known.labels[seen])) < known.n_classes:
-                return 0.0
+                return 0.0, 0.0
             said = spread_labels(known, graph, seen)[rows]
             right[whole].append(said.argmax(1) == known.labels[places])
     by_class = np.concatenate(labels)
-    more, less = (_weigh_classes(np.concatenate(right[whole]), by_class, shares) for whole in (True, False))
-    return more - less
+    both = [np.concatenate(right[whole]) for whole in (True, False)]
+    more, less = (_weigh_classes(each, by_class, shares) for each in both)
+    return more - less, float((both[0] != both[1]).mean())

@@ -126,8 +126,10 @@ def split_labels(
         if not np.isin(held, known).all():
             raise bad_value("validation", _OWNER, "labelled rows", f"row {held[~np.isin(held, known)][0]}")
         return [_split(held, known, encoded, classes)] * count
-    check_number("validation", validation, _OWNER, low=0, high=1, open_low=True)
+    check_number("validation", validation, _OWNER, low=0, high=1)
     share = float(validation)  # type: ignore[arg-type]
+    if share == 0:
+        return [Split(train=known, validation=[], test=[])] * count
     parts = hold_out(encoded.numpy(), share, count, generator)
     return [_split(held, known, encoded, classes) for held in parts]
 

@@ -85,7 +85,8 @@ class Opinions:
             self._priors[name] = self._fit_expert(name, features)
         if graph is not None:
             self._priors["poisson"] = self._spread(graph)
-        self._priors["uniform"] = [np.full((len(features), known.n_classes), 1 / known.n_classes)]
+        # Laplace learning knows nothing but what its neighbours say.
+        self._priors["laplace"] = [np.full((len(features), known.n_classes), 1 / known.n_classes)]
 
     @property
     def candidates(self) -> list[Candidate]:

@@ -246,7 +246,7 @@ def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
         for expert, strength in saved["candidates"]
     )
     stack = Stack(candidates, tuple(map(float, saved["weights"])))
-    known = {"networks", "poisson", "uniform", *header["experts"]}
+    known = {"networks", "poisson", "laplace", *header["experts"]}
     _check(len(candidates) == len(stack.weights) > 0, "a combination of other parts")
     _check({candidate.expert for candidate in candidates} <= known, "experts that are not there")
     _check(min(stack.weights) > 0, "weights that are none")

@@ -26,7 +26,7 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     expert : str
-        "networks", "linear", "kernel", "poisson" or "uniform", which knows nothing.
+        "networks", "linear", "kernel", "poisson" or "laplace".
     strength : float
         λ of `SimilarityGraph.smooth`; infinite leaves the opinion as it is.
     """
@@ -41,11 +41,11 @@ EXPERT_TITLES = {
     "linear": "a linear model",
     "kernel": "a kernel model",
     "poisson": "Poisson learning",
-    "uniform": "Laplace learning",
+    "laplace": "Laplace learning",
 }
 
 CANDIDATES = (
-    Candidate("uniform", 0.0),  # this is Laplace learning
+    Candidate("laplace", 0.0),
     Candidate("poisson", 0.1),
     Candidate("poisson", math.inf),
     Candidate("linear", 0.1),
@@ -160,7 +160,9 @@ def _make(candidates: Sequence[Candidate], weights: Array) -> Stack:
     """
     if weights.max() < _SMALLEST:
         weights = _SMALLEST * _favourites(candidates)
-    places = np.flatnonzero(weights >= min(_SMALLEST, float(weights.max()))).tolist()
+        places = np.flatnonzero(weights).tolist()
+    else:
+        places = np.flatnonzero(weights >= _SMALLEST).tolist()
     return Stack(tuple(candidates[place] for place in places), tuple(weights[places].tolist()))
 
 

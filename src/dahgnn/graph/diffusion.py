@@ -6,6 +6,7 @@ which conjugate gradients solve for all classes at a time.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dahgnn.graph.neighbours import Neighbors
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -178,6 +181,8 @@ def _solve(multiply: Callable[[Array], Array], right: Array) -> Array:
         before, squares = squares, np.einsum("ij,ij->j", residual, residual)
         direction *= np.divide(squares, before, out=np.zeros_like(squares), where=before > 0)
         direction += residual
+    else:
+        logger.warning("Conjugate gradients ended after %d steps, short of their tolerance.", _MOST_STEPS)
     return solution
 
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from dahgnn.checks import check_count, check_neighbours
 from dahgnn.graph.neighbours import Neighbors, NeighborSearch
 
-# Neighbours by plain distance from which those by local scale are taken.
-CANDIDATES = 50
+# Neighbours by plain distance from which those by local scale are taken: so many, and so many times k.
+CANDIDATES, _TIMES = 50, 5
 # Neighbours whose mean distance is the scale of a point.
 _NEAREST = 10
 # Where many rows are equal, their mean distance is zero, and nobody else could be their neighbour. So no
@@ -51,7 +51,7 @@ class LocalScale:
     def among(self, k: int) -> Neighbors:
         """Find the k nearest other points of every point by the scaled distance, (n_points, k)."""
         check_neighbours(k, self.n_points, "LocalScale.among")
-        most = min(max(k, CANDIDATES), self.n_points - 1)
+        most = min(max(_TIMES * k, CANDIDATES), self.n_points - 1)
         found = self._candidates
         if found is None or found.indices.shape[1] < most:
             found = self.search.among(most)
@@ -60,7 +60,7 @@ class LocalScale:
     def query(self, rows: object, k: int) -> Neighbors:
         """Find the k nearest points of every row by the scaled distance, (q, k); a row has a μ of its own."""
         check_count("k", k, "LocalScale.query")
-        found = self.search.query(rows, min(max(k, CANDIDATES), self.n_points))
+        found = self.search.query(rows, min(max(_TIMES * k, CANDIDATES), self.n_points))
         own = found.distances[:, :_NEAREST].mean(1).clamp_min(self._floor())
         return choose_by_scale(found, own, self.scales, k)
 
@@ -70,7 +70,8 @@ class LocalScale:
         return bounded_scales(self._candidates.distances[:, :_NEAREST].mean(1))
 
     def _floor(self) -> float:
-        return float(self.scales.min())
+        """Return the smallest scale that a new row may have, by the same rule as for the points."""
+        return _SMALLEST * float(self.scales.median())
 
 
 def bounded_scales(means: Tensor) -> Tensor:

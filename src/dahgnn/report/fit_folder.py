@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from dahgnn.checks import bad_value, check_choice, did_you_mean
-from dahgnn.classifier.estimator import DAHGNNClassifier
+from dahgnn.classifier.estimator import DAHGNNClassifier, count_networks
 from dahgnn.classifier.explanation import Explanation, explain, margins, suggest
 from dahgnn.classifier.labels import encode_labels
 from dahgnn.classifier.saving import load_with_notes, save_classifier
@@ -131,7 +131,7 @@ def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer
     classifier = DAHGNNClassifier(
         k=options.k,
         networks=options.networks,
-        validation=options.validation or [],
+        validation=options.validation,
         scale=options.scale,
         random_state=options.seed,
         device=options.device,
@@ -139,7 +139,8 @@ def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer
     with observer.stage(f"Fit {len(labels):,} rows") as progress, warnings.catch_warnings():
         # An interruption is in ``stopped_``, too, which decides what is said of it.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        callback = tell_ensemble_epochs(progress, PRESETS["default"].training.max_epochs)
+        count = count_networks(options.networks, len(labels))
+        callback = tell_ensemble_epochs(progress, PRESETS["default"].training.max_epochs, count)
         classifier.fit(features, labels, callback=callback)
         count = len(classifier.networks_)
         networks = "1 network" if count == 1 else f"{count} networks"

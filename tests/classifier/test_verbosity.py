@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from dahgnn.classifier import progress
-from dahgnn.classifier.progress import Teller, telling
+from dahgnn.classifier import verbosity
+from dahgnn.classifier.verbosity import Teller, telling
 from dahgnn.training.run import Epoch
 
 
@@ -20,7 +20,7 @@ def epoch(number):
 def clock(monkeypatch):
     """A clock that a test sets."""
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(verbosity.time, "monotonic", lambda: now[0])
     return now
 
 
