@@ -150,7 +150,7 @@ def around(values):
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.1, 3.0, np.inf])
-@pytest.mark.parametrize("expert", ["networks", "linear", "uniform", "poisson"])
+@pytest.mark.parametrize("expert", ["networks", "linear", "laplace", "poisson"])
 def test_new_rows_stand_between_an_expert_and_their_neighbours(expert, strength):
     candidate = Candidate(expert, strength)
     potentials = np.array([[2.0, -2.0], [-1.0, 1.0], [0.5, -0.5], [-3.0, 3.0]])
@@ -160,7 +160,7 @@ def test_new_rows_stand_between_an_expert_and_their_neighbours(expert, strength)
     prior = {
         "networks": NETWORKS,
         "linear": np.array([[0.25, 0.75]] * 2),
-        "uniform": np.full((2, 2), 0.5),
+        "laplace": np.full((2, 2), 0.5),
         "poisson": potential_shares(around(potentials), usual_potential(potentials)),
     }[expert]
     expected = prior if strength == np.inf else (around(FITTED) + strength * prior) / (1 + strength)
