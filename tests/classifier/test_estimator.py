@@ -890,3 +890,32 @@ def test_nothing_is_held_out_if_so_wanted(iris):
     assert len(classifier.held_out_indices_) == 0
     assert classifier.estimate_ is None
     assert set(classifier.combination_) == {"poisson", "linear"}
+
+
+def test_copies_of_labelled_rows_do_not_tell_their_labels():
+    generator = np.random.default_rng(0)
+    labels, rows = generator.integers(0, 3, 200), generator.normal(size=(200, 8))
+    given = np.where(np.arange(200) < 60, labels, -1)
+    classifier = DAHGNNClassifier(**QUICK).fit(np.vstack([rows, rows[:60]]), np.r_[given, given[:60]])
+    assert classifier.estimate_.accuracy < 0.6
+    held = classifier.held_out_indices_
+    np.testing.assert_array_equal(held[held < 200] + 200, held[held >= 200])  # with their copies
+
+
+def test_classes_that_are_never_held_out_leave_the_accuracy_open():
+    rows, labels = blobs(300, n_classes=6)
+    given = np.full(300, -1)
+    for label in range(6):
+        given[np.flatnonzero(labels == label)[: 12 if label < 2 else 1]] = label
+    classifier = DAHGNNClassifier(**QUICK).fit(rows, given)
+    assert len(classifier.held_out_indices_) > 6
+    assert classifier.estimate_ is None
+
+
+def test_each_row_as_its_own_neighbour_is_refused(iris):
+    with pytest.raises(ValueError, match="'neighbors' parameter of fit must be other rows"):
+        DAHGNNClassifier(**QUICK).fit(iris[0], hide(iris[1]), neighbors=np.arange(150)[:, None])
+
+
+def test_no_more_threads_than_cores_are_asked_for(iris):
+    assert DAHGNNClassifier(**QUICK, n_jobs=10**9).fit(iris[0], hide(iris[1])).score(*iris) > 0.8

@@ -30,7 +30,7 @@ from dahgnn.checks import (
     check_device,
     check_flag,
 )
-from dahgnn.classifier.ensemble import Ensemble, Evaluation
+from dahgnn.classifier.ensemble import Ensemble, Evaluation, equal_rows
 from dahgnn.classifier.fitting import Fit, Fitter, Surroundings, check_hypergraph, find_surroundings
 from dahgnn.classifier.labels import class_shares, encode_labels, known_labels, split_labels, weigh_rows
 from dahgnn.classifier.stacking import say_combination
@@ -148,7 +148,8 @@ class DAHGNNClassifier(
         Their probabilities by everybody who has not seen their labels: what accuracy can be judged by.
     estimate_ : Estimate or None
         How many of the unlabelled rows are right, with an interval of 95 % confidence, as far as held-out
-        labels tell; None with fewer than six of them.
+        labels tell; None with fewer than six of them, or if classes of which none is held out may have more
+        than a tenth of the rows.
     k_ : int
         Neighbours that were used.
     networks_ : list of DAHGNN
@@ -242,10 +243,12 @@ class DAHGNNClassifier(
             classes, encoded = encode_labels(y, len(rows))
             weights = weigh_rows(sample_weight, self.class_weight, classes, encoded)
             count = count_networks(self.networks, len(rows))
-            splits = split_labels(encoded, classes, self.validation, count, generator)
             shares = class_shares(self.class_prior, classes)
             scaling = choose_scaling(rows, self.scale)
             features = scaling.apply(rows)
+            splits = split_labels(
+                encoded, classes, self.validation, count, generator, groups=equal_rows(features)
+            )
             stack.enter_context(threads_for(len(rows), self._wanted_threads()))
             tell = stack.enter_context(telling(logger, self.verbose))
             tell("Find the neighbours of %d rows", len(rows))
@@ -424,9 +427,10 @@ class DAHGNNClassifier(
 
     def _wanted_threads(self) -> int | None:
         """Return how many threads ``n_jobs`` asks for; −1 are all cores, −2 all but one."""
+        cores = os.cpu_count() or 1
         if self.n_jobs is None or self.n_jobs > 0:
-            return self.n_jobs
-        return max(1, (os.cpu_count() or 1) + 1 + self.n_jobs)
+            return None if self.n_jobs is None else min(self.n_jobs, cores)
+        return max(1, cores + 1 + self.n_jobs)
 
 
 def count_networks(networks: int | str, n: int) -> int:

@@ -111,6 +111,8 @@ def find_surroundings(
         found = search.among(k).to("cpu")
         scales = search.scales.cpu() if isinstance(search, LocalScale) else None
     hypergraph = Hypergraph.from_neighbors(found)
+    if int(hypergraph.hyperedge_degrees.max()) < 2:
+        raise bad_value("neighbors", "fit", "other rows", "each row alone")
     return Surroundings(
         hypergraph=hypergraph,
         graph=SimilarityGraph.from_neighbors(found),

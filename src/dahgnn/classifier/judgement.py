@@ -25,8 +25,8 @@ Array = NDArray[Any]
 
 # Random parts of held-out labels by which a combination is judged if all of them are in one fold.
 _PARTS = 5
-# Held-out labels that an accuracy can be told from.
-_FEWEST = 6
+# Held-out labels that an accuracy can be told from, and the greatest share of rows in classes without any.
+_FEWEST, _MOST_UNJUDGED = 6, 0.1
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,8 @@ def estimate_accuracy(
     right = said.argmax(1) == labels
     # Not the shares of the labels: who calls all rows the same is right in all of that class.
     shares = distributions.mean(0)
+    if shares[np.bincount(labels, minlength=len(shares)) == 0].sum() > _MOST_UNJUDGED:
+        return None
     accuracy = _weigh_classes(right, labels, shares)
     weights = shares[labels] / np.bincount(labels, minlength=len(shares))[labels]
     effective = weights.sum() ** 2 / (weights**2).sum() if weights.any() else len(rows)

@@ -104,6 +104,7 @@ def split_labels(
     validation: float | ArrayLike,
     count: int,
     generator: np.random.RandomState,
+    groups: Array | None = None,
 ) -> list[Split]:
     """Return which labelled rows each of some networks trains with, and which it does not see.
 
@@ -119,6 +120,9 @@ def split_labels(
         How many networks there are.
     generator : RandomState
         Draws the rows.
+    groups : array of int, (n,), optional
+        A number for each row, the same for equal ones. Those of one class are held out together: a copy of
+        a row would tell its label.
     """
     known = np.flatnonzero(encoded.numpy() >= 0)
     if np.ndim(validation) > 0:
@@ -130,7 +134,15 @@ def split_labels(
     share = float(validation)  # type: ignore[arg-type]
     if share == 0:
         return [Split(train=known, validation=[], test=[])] * count
-    parts = hold_out(encoded.numpy(), share, count, generator)
+    if groups is None:
+        groups = np.arange(len(encoded))
+    copies = groups * len(classes) + encoded.numpy()  # the same number for equal rows of one class
+    firsts = known[np.unique(copies[known], return_index=True)[1]]
+    distinct = np.full(len(encoded), -1)
+    distinct[firsts] = encoded.numpy()[firsts]
+    parts = [
+        known[np.isin(copies[known], copies[held])] for held in hold_out(distinct, share, count, generator)
+    ]
     return [_split(held, known, encoded, classes) for held in parts]
 
 

@@ -30,7 +30,7 @@ FORMAT = "dahgnn-classifier"
 _REMEDY = "Write it anew with save_classifier."
 # What the classifier keeps of its labels, as arrays.
 _OF_LABELS = ("labelled_indices", "held_out_indices", "held_out_distributions")
-_KINDS = {"i": int, "u": int, "f": float, "b": bool, "U": str}
+_KINDS = {"i": int, "u": np.uint64, "f": float, "b": bool, "U": str}
 
 
 def save_classifier(
@@ -249,7 +249,7 @@ def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
     known = {"networks", "poisson", "laplace", *header["experts"]}
     _check(len(candidates) == len(stack.weights) > 0, "a combination of other parts")
     _check({candidate.expert for candidate in candidates} <= known, "experts that are not there")
-    _check(min(stack.weights) > 0, "weights that are none")
+    _check(all(0 < weight < math.inf for weight in stack.weights), "weights that are none")
     potentials, factors = (tensors.get(name) for name in ("potentials", "factors"))
     _check(potentials is not None or stack.share("poisson") == 0, "no potentials")
     return Combined(
