@@ -58,7 +58,7 @@ def _ignore(done: float, total: float, text: str = "", *, seconds_left: float | 
     """Ignore what a stage is told."""
 
 
-class Epoch(Protocol):
+class EpochNumbers(Protocol):
     """What this module reads of an epoch of a network; `dahgnn.training` describes it whole."""
 
     @property
@@ -70,7 +70,7 @@ class Epoch(Protocol):
         """The mean cross-entropy of the nodes that train."""
 
 
-class CNNEpoch(Protocol):
+class CNNEpochNumbers(Protocol):
     """What this module reads of an epoch of the CNN; `dahgnn.images` describes it whole."""
 
     @property
@@ -94,14 +94,16 @@ class CNNEpoch(Protocol):
         """The time that the rest of the training is expected to take."""
 
 
-def tell_ensemble_epochs(progress: Progress, max_epochs: int, networks: int) -> Callable[[int, Epoch], None]:
+def tell_ensemble_epochs(
+    progress: Progress, max_epochs: int, networks: int
+) -> Callable[[int, EpochNumbers], None]:
     """Return a callback for networks that are trained in turns, each for some epochs more than before.
 
     The training may end long before ``max_epochs``, so that the time left is what it takes at most.
     """
     last = [0] * networks
 
-    def tell(network: int, epoch: Epoch) -> None:
+    def tell(network: int, epoch: EpochNumbers) -> None:
         last[network] = epoch.epoch
         words = f"network {network + 1} of {networks}  epoch {epoch.epoch:3d} of at most {max_epochs}"
         progress(sum(last), networks * max_epochs, f"{words}  loss {epoch.train_loss:.3f}")
@@ -109,10 +111,10 @@ def tell_ensemble_epochs(progress: Progress, max_epochs: int, networks: int) -> 
     return tell
 
 
-def tell_cnn_epochs(progress: Progress) -> Callable[[CNNEpoch], None]:
+def tell_cnn_epochs(progress: Progress) -> Callable[[CNNEpochNumbers], None]:
     """Return a callback for the epochs of the CNN, which knows from its start how long it will take."""
 
-    def tell(epoch: CNNEpoch) -> None:
+    def tell(epoch: CNNEpochNumbers) -> None:
         parts = []
         if epoch.loss is not None:
             parts.append(f"epoch {epoch.epoch} of {epoch.epochs}  loss {epoch.loss:.3f}")

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from dahgnn.classifier import experts
-from dahgnn.classifier.experts import EXPERTS, KernelExpert, LabelledRows, LinearExpert, LinearModel
+from dahgnn.classifier.experts import FEATURE_EXPERTS, KernelExpert, LabelledRows, LinearExpert, LinearModel
 
 
 def make(n=40, d=5, n_classes=3, seed=0, weights=None):
@@ -137,7 +137,7 @@ def test_a_class_that_the_sample_misses_leaves_nothing_to_choose_by(monkeypatch,
 def test_settings_are_chosen_by_so_many_rows_at_the_most(monkeypatch):
     monkeypatch.setattr(experts, "_MOST_TO_CHOOSE", 30)
     rows = make(n=90)
-    for expert in EXPERTS.values():
+    for expert in FEATURE_EXPERTS.values():
         assert expert.choose(rows) == expert.choose(rows.sample(30))
     seen = []
     fit = LinearExpert.fit
@@ -208,15 +208,15 @@ def test_many_rows_are_predicted_in_parts():
 
 def test_equal_rows_of_different_classes_are_undecided():
     rows = LabelledRows(np.ones((6, 3)), np.arange(6) % 3, 3, np.ones(6))
-    for expert in EXPERTS.values():
+    for expert in FEATURE_EXPERTS.values():
         settings = expert.choose(rows)
         np.testing.assert_allclose(expert.fit(rows, settings).predict(np.ones((1, 3))), 1 / 3, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", list(EXPERTS))
+@pytest.mark.parametrize("name", list(FEATURE_EXPERTS))
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_models_come_back_from_their_arrays(name, n_classes):
-    rows, expert = make(n_classes=n_classes), EXPERTS[name]
+    rows, expert = make(n_classes=n_classes), FEATURE_EXPERTS[name]
     model = expert.fit(rows, expert.choose(rows))
     again = expert.from_arrays({part: np.array(values) for part, values in model.as_arrays().items()})
     np.testing.assert_array_equal(again.predict(rows.features), model.predict(rows.features))

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from dahgnn.classifier import opinions as module
-from dahgnn.classifier.experts import EXPERTS
+from dahgnn.classifier.experts import FEATURE_EXPERTS
 from dahgnn.classifier.opinions import (
     Known,
     Opinions,
@@ -49,8 +49,8 @@ def say(count):
 @pytest.fixture
 def fixed_settings(monkeypatch):
     """Take the same settings whatever the labels are: their choice is one for all folds."""
-    monkeypatch.setattr(type(EXPERTS["linear"]), "choose", lambda *_: 3.0)
-    monkeypatch.setattr(type(EXPERTS["kernel"]), "choose", lambda *_: (0.1, 0.1))
+    monkeypatch.setattr(type(FEATURE_EXPERTS["linear"]), "choose", lambda *_: 3.0)
+    monkeypatch.setattr(type(FEATURE_EXPERTS["kernel"]), "choose", lambda *_: (0.1, 0.1))
 
 
 def test_places_of_folds():
@@ -117,7 +117,7 @@ def test_a_model_without_a_fold_is_the_experts_own(table, graph):
     features, labels = table
     known = know(labels)
     found = Opinions(features, known, say(3), graph)
-    for name, expert in EXPERTS.items():
+    for name, expert in FEATURE_EXPERTS.items():
         alone = next(each for each in CANDIDATES if each.expert == name and each.strength == np.inf)
         everybody = module.LabelledRows(features[:24], labels[:24], CLASSES, np.ones(24))
         settings = expert.choose(everybody)

@@ -5,7 +5,7 @@ import torch
 from scipy.stats import skew
 
 from dahgnn import Hypergraph
-from dahgnn.graph.local_scale import CANDIDATES, LocalScale, bounded_scales
+from dahgnn.graph.local_scale import NEAREST_CANDIDATES, LocalScale, bounded_scales
 from dahgnn.graph.neighbours import ExactSearch, knn
 
 
@@ -56,7 +56,7 @@ def test_a_new_row_has_a_scale_of_its_own():
     distances = (points - row).norm(dim=1)
     own = distances.sort().values[:10].mean().clamp_min(0.5 * search.scales.median())
     scaled = distances / (own * search.scales).sqrt()
-    scaled[distances.argsort()[CANDIDATES:]] = torch.inf
+    scaled[distances.argsort()[NEAREST_CANDIDATES:]] = torch.inf
     found = search.query(row, 4)
     assert found.indices[0].tolist() == scaled.argsort()[:4].tolist()
     torch.testing.assert_close(found.distances[0], scaled.sort().values[:4])

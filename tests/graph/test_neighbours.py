@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dahgnn.graph.neighbours import BACKENDS, build_search, knn, nearest
+from dahgnn.graph.neighbours import SEARCHES, build_search, knn, nearest
 
 
 def points_and_rows():
@@ -11,7 +11,7 @@ def points_and_rows():
     return torch.randn(80, 4, generator=generator), torch.randn(9, 4, generator=generator)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", SEARCHES)
 def test_a_search_finds_the_neighbours_of_its_points_and_of_other_rows(backend):
     points, rows = points_and_rows()
     search = build_search(points, backend)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dahgnn.experiments import datasets
-from dahgnn.experiments.datasets import LoadedTable, Source
+from dahgnn.experiments.datasets import DatasetEntry, LoadedTable
 from dahgnn.experiments.lines import read_lines
 from dahgnn.experiments.spec import parse_spec
 from dahgnn.report import demo
@@ -42,7 +42,7 @@ def small_digits(monkeypatch):
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(400) % 10
     features = 3 * torch.randn(10, 8, generator=generator)[labels] + torch.randn(400, 8, generator=generator)
-    blobs = Source(title="Blobs", load=lambda *_: LoadedTable(features=features, labels=labels))
+    blobs = DatasetEntry(title="Blobs", load=lambda *_: LoadedTable(features=features, labels=labels))
     monkeypatch.setattr(datasets, "DATASETS", datasets.DATASETS | {"mnist-digits": blobs})
     table = tomllib.loads((resources.files("dahgnn.experiments") / "specs" / "demo.toml").read_text())
     for method in table["method"].values():

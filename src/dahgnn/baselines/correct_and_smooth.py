@@ -31,13 +31,13 @@ def smooth_result(result: FitResult, labels: Tensor, split: Split, graph: Simila
     Parameters
     ----------
     result : FitResult
-        Of a network.
+        What a network gave.
     labels : Tensor of int64, (n,)
         Read at the training and validation nodes alone.
     split : Split
         The training nodes are the labelled ones; the validation nodes choose how far labels spread.
     graph : SimilarityGraph
-        Of the n nodes.
+        The similarities of the n nodes.
     """
     before = result.probabilities.double().numpy()
     targets = np.eye(before.shape[1])[labels[split.train].numpy()]
@@ -65,7 +65,7 @@ def correct_and_smooth(
     labelled, targets : array, (l,), (l, c)
         The labelled nodes, and one in the column of each one's class.
     graph : SimilarityGraph
-        Whose matrix, normalised by the roots of the degrees, passes values on.
+        Its matrix, normalised by the roots of the degrees, passes values on.
     share : float
         How much of a node's value comes from its neighbours.
     """

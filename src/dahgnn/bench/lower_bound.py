@@ -72,7 +72,7 @@ class Size:
 
     @classmethod
     def of(cls, features: Tensor, hypergraph: Hypergraph) -> Size:
-        """Count."""
+        """Return the sizes of an input."""
         columns = int(features.any(0).sum())
         return cls(hypergraph.n_nodes, hypergraph.n_hyperedges, hypergraph.n_incidences, columns)
 
@@ -94,7 +94,7 @@ class Floor:
 
     @property
     def seconds(self) -> float:
-        """The sum."""
+        """The time of all parts together."""
         return self.products + self.incidences
 
 

@@ -40,7 +40,7 @@ _SMALL_WORKLOAD = 300
 
 @dataclass(frozen=True, kw_only=True)
 class BenchConfig:
-    """What to measure.
+    """The settings of a measurement.
 
     Parameters
     ----------

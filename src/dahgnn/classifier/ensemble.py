@@ -129,11 +129,11 @@ class Ensemble:
     Attributes
     ----------
     scaling : Scaling
-        Of the columns.
+        The scale that the columns got.
     features : Tensor, (n, d + 1)
         The fitted rows, scaled, with a column of ones.
     hypergraph : Hypergraph
-        Of the fitted rows.
+        The hypergraph of the fitted rows.
     k : int
         Neighbours of a new row.
     radius : Tensor, (n,), or None
@@ -145,7 +145,7 @@ class Ensemble:
     combined : Combined
         How networks and experts are combined.
     fitted : Evaluation
-        Of the fitted rows.
+        What the ensemble says of the fitted rows.
     """
 
     scaling: Scaling

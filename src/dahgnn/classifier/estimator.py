@@ -110,7 +110,7 @@ class DAHGNNClassifier(
         and the same classes and settings, as then. Held-out rows are drawn anew, and the weights may know
         their labels: what is said of them is too good then.
     random_state : int, RandomState or None
-        Of held-out rows, first weights and dropout.
+        The source of held-out rows, first weights and dropout.
     n_jobs : int or None
         Threads; None is torch's number, or one for few rows; -1 means all cores.
     device : str
@@ -155,7 +155,7 @@ class DAHGNNClassifier(
     networks_ : list of DAHGNN
         The trained networks, on the CPU.
     hypergraph_ : Hypergraph
-        Of the fitted rows.
+        The hypergraph of the fitted rows.
     ensemble_ : Ensemble
         All that new rows need, as one value.
     n_features_in_, feature_names_in_

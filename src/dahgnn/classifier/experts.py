@@ -37,7 +37,7 @@ class LabelledRows:
     Attributes
     ----------
     features : array, (l, d)
-        Of the labelled rows, scaled.
+        The labelled rows, scaled.
     labels : array of int, (l,)
         Their classes.
     n_classes : int
@@ -72,7 +72,7 @@ class LabelledRows:
 
 
 class Model(Protocol):
-    """A fitted expert."""
+    """What an expert has learned: it gives the probabilities of any row."""
 
     def predict(self, features: Array) -> Array:
         """Return the probabilities of rows (q, d), (q, c)."""
@@ -81,7 +81,7 @@ class Model(Protocol):
         """Return what `from_arrays` of its expert needs, for a file."""
 
 
-class Expert(Protocol):
+class FeatureExpert(Protocol):
     """A way to learn from labelled rows alone."""
 
     def choose(self, rows: LabelledRows) -> Any:
@@ -224,7 +224,7 @@ class KernelExpert:
         )
 
 
-EXPERTS: Mapping[str, Expert] = {"linear": LinearExpert(), "kernel": KernelExpert()}
+FEATURE_EXPERTS: Mapping[str, FeatureExpert] = {"linear": LinearExpert(), "kernel": KernelExpert()}
 
 
 def _kernel(here: Array, there: Array, width: float) -> Array:

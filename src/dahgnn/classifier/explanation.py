@@ -82,7 +82,7 @@ def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
     classifier : DAHGNNClassifier
         Fitted.
     row : int
-        Of the fitted rows.
+        The number of a fitted row.
     """
     traces = traces_of(classifier)
     hypergraph, n = classifier.hypergraph_, classifier.hypergraph_.n_nodes

@@ -16,7 +16,7 @@ from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation, equal_row
 from dahgnn.classifier.judgement import Estimate, count_held_out, estimate_accuracy, judge_held_out
 from dahgnn.classifier.opinions import Known, Opinions, balance
 from dahgnn.classifier.stacking import Candidate, learn_stack
-from dahgnn.classifier.stages import Stage, Trained, train_in_stages
+from dahgnn.classifier.stages import Trained, TrainingStage, train_in_stages
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.hypergraph import Hypergraph
@@ -62,10 +62,10 @@ class Fit:
     ----------
     ensemble : Ensemble
         For new rows.
-    history : list of Stage
+    history : list of TrainingStage
         How the training of the networks went.
     epochs : int
-        Of the stage that was kept.
+        How many epochs the kept networks were trained.
     interrupted : bool
         Whether Ctrl-C ended the training.
     held_out : array of int, (h,)
@@ -77,7 +77,7 @@ class Fit:
     """
 
     ensemble: Ensemble
-    history: list[Stage]
+    history: list[TrainingStage]
     epochs: int
     interrupted: bool
     held_out: Array
@@ -97,7 +97,7 @@ def find_surroundings(
     k : int
         Neighbours of a row.
     metric : {"local-scale", "euclidean"}
-        By what they are chosen.
+        The distance by which they are chosen.
     given : Neighbors or array of int, (n, k), optional
         Known neighbours; then they are not chosen.
     device : torch.device
@@ -162,7 +162,7 @@ class Fitter:
     surroundings : Surroundings
         See there.
     training : TrainingConfig
-        Of the networks.
+        The schedule of the networks.
     class_shares : array, (c,), or None
         How many of all rows each class has, if that is known.
     device : torch.device

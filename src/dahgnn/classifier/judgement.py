@@ -112,7 +112,7 @@ def estimate_accuracy(
     rows, said : array, (h,), (h, c)
         Held-out rows and what is said of them.
     distributions : array, (n, c)
-        Of all rows.
+        The probabilities of all rows.
     graph : SimilarityGraph or None
         To tell what another fold of labels is worth.
     """

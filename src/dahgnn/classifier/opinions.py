@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from dahgnn.classifier.experts import EXPERTS, LabelledRows, Model
+from dahgnn.classifier.experts import FEATURE_EXPERTS, LabelledRows, Model
 from dahgnn.classifier.stacking import CANDIDATES, Candidate
 from dahgnn.graph.diffusion import SimilarityGraph
 
@@ -81,7 +81,7 @@ class Opinions:
         self.models: dict[str, Model] = {}
         self.potentials: Array | None = None
         self._priors: dict[str, list[Array]] = {"networks": list(networks)}
-        for name in EXPERTS:
+        for name in FEATURE_EXPERTS:
             self._priors[name] = self._fit_expert(name, features)
         if graph is not None:
             self._priors["poisson"] = self._spread(graph)
@@ -90,7 +90,7 @@ class Opinions:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Those there are."""
+        """The candidates that there are: without a graph, those that need none."""
         return [
             candidate
             for candidate in CANDIDATES
@@ -115,7 +115,7 @@ class Opinions:
 
     def _fit_expert(self, name: str, features: Array) -> list[Array]:
         """Fit an expert without each fold and to all labels; return what it says of all rows."""
-        known, expert = self.known, EXPERTS[name]
+        known, expert = self.known, FEATURE_EXPERTS[name]
         rows = LabelledRows(features[known.rows], known.labels, known.n_classes, known.weights)
         settings = expert.choose(rows)
         self.models[name] = expert.fit(rows, settings)
@@ -158,7 +158,7 @@ def smooth_new(similarities: Array, fitted: Array, prior: Array, strength: float
     Parameters
     ----------
     similarities : array, (q, k)
-        Of each new row to its neighbours.
+        How similar each new row is to its neighbours.
     fitted : array, (q, k, c)
         What the neighbours have.
     prior : array, (q, c)

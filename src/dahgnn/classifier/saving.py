@@ -17,7 +17,7 @@ from torch import Tensor
 from dahgnn.checks import as_indices
 from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation
 from dahgnn.classifier.estimator import STOPPED, DAHGNNClassifier
-from dahgnn.classifier.experts import EXPERTS
+from dahgnn.classifier.experts import FEATURE_EXPERTS
 from dahgnn.classifier.judgement import Estimate
 from dahgnn.classifier.stacking import Candidate, Stack
 from dahgnn.config import ModelConfig, TrainingConfig
@@ -236,7 +236,8 @@ def _rebuild_ensemble(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
 def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], n_classes: int) -> Combined:
     saved = header["stack"]
     models = {
-        name: EXPERTS[name].from_arrays(_arrays(tensors, f"expert.{name}.")) for name in header["experts"]
+        name: FEATURE_EXPERTS[name].from_arrays(_arrays(tensors, f"expert.{name}."))
+        for name in header["experts"]
     }
     a_row = tensors["features"][:1, :-1].numpy()
     for name, model in models.items():

@@ -31,7 +31,7 @@ _MOST_UNJUDGED = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class TrainingStage:
     """What is known of one network at the end of a stage.
 
     Attributes
@@ -58,17 +58,17 @@ class Trained:
     Attributes
     ----------
     logits : list of Tensor, (n, c)
-        Of each network for all rows.
-    history : list of Stage
-        Of every stage and network.
+        What each network says of all rows.
+    history : list of TrainingStage
+        What was known after every stage of every network.
     epochs : int
-        Of the best stage.
+        How many epochs the networks of the best stage were trained.
     interrupted : bool
         Whether Ctrl-C ended the training.
     """
 
     logits: list[Tensor]
-    history: list[Stage]
+    history: list[TrainingStage]
     epochs: int
     interrupted: bool
 
@@ -101,7 +101,7 @@ def train_in_stages(
     networks : sequence of DAHGNN
         As they were made.
     splits : sequence of Split
-        Of each: what it trains with, and what it does not see.
+        What each network trains with, and what it does not see.
     labels : Tensor of int64, (n,)
         Read at the rows of the splits alone.
     max_epochs : int
@@ -111,7 +111,7 @@ def train_in_stages(
     """
     if not any(len(split.validation) for split in splits):
         max_epochs = min(max_epochs, _MOST_UNJUDGED)
-    history: list[Stage] = []
+    history: list[TrainingStage] = []
     best: _Best | None = None
     before, interrupted = 0, False
     for end in stage_ends(max_epochs):
@@ -167,13 +167,13 @@ def _train_stage(
     return results, False
 
 
-def _describe(number: int, end: int, result: FitResult, labels: Tensor, held: Tensor) -> Stage:
+def _describe(number: int, end: int, result: FitResult, labels: Tensor, held: Tensor) -> TrainingStage:
     loss = accuracy = math.nan
     if len(held):
         chances = result.probabilities[held, labels[held]].double().clamp_min(1e-12)
         loss = float(-chances.log().mean())
         accuracy = float((result.predictions[held] == labels[held]).double().mean())
-    return Stage(
+    return TrainingStage(
         network=number,
         epoch=end,
         train_loss=result.history[-1].train_loss,
@@ -182,7 +182,7 @@ def _describe(number: int, end: int, result: FitResult, labels: Tensor, held: Te
     )
 
 
-def _pooled_loss(stages: Sequence[Stage], splits: Sequence[Split]) -> float:
+def _pooled_loss(stages: Sequence[TrainingStage], splits: Sequence[Split]) -> float:
     """Return the mean loss of all held-out labels; without any, minus the epochs: the last stage is best."""
     counts = np.array([len(split.validation) for split in splits[: len(stages)]])
     if not counts.any():

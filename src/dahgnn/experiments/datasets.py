@@ -135,7 +135,7 @@ def _refuse_nothing(_: DatasetSpec, __: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class DatasetEntry:
     """An entry of the registry.
 
     Attributes
@@ -186,8 +186,8 @@ def _check_image_set(spec: DatasetSpec, owner: str) -> None:
         raise bad_value("part", owner, "'test' where the features are those of the CNN", repr(spec.part))
 
 
-def _image_set(name: str) -> Source:
-    return Source(
+def _image_set(name: str) -> DatasetEntry:
+    return DatasetEntry(
         title=TITLES[name],
         load=_load_image_set,
         settings=("part", "features"),
@@ -201,7 +201,7 @@ def _load_embedded_digits(_: DatasetSpec, __: Path) -> LoadedTable:
     return LoadedTable(features=digits.features, labels=digits.labels)
 
 
-def _bundled(title: str, function: str, classes: tuple[str, ...] = ()) -> Source:
+def _bundled(title: str, function: str, classes: tuple[str, ...] = ()) -> DatasetEntry:
     """Return the entry of a dataset that scikit-learn carries, by the name of the function that loads it."""
 
     def load(_: DatasetSpec, __: Path) -> LoadedTable:
@@ -214,12 +214,12 @@ def _bundled(title: str, function: str, classes: tuple[str, ...] = ()) -> Source
             classes=classes,
         )
 
-    return Source(title=title, load=load, classes=classes)
+    return DatasetEntry(title=title, load=load, classes=classes)
 
 
-DATASETS: Mapping[str, Source] = {
+DATASETS: Mapping[str, DatasetEntry] = {
     **{name: _image_set(name) for name in TITLES},
-    "mnist-digits": Source(title="MNIST digits", load=_load_embedded_digits),
+    "mnist-digits": DatasetEntry(title="MNIST digits", load=_load_embedded_digits),
     "digits": _bundled("scikit-learn's digits", "load_digits"),
     "wine": _bundled("Wine", "load_wine"),
     "breast-cancer": _bundled("Breast cancer", "load_breast_cancer", ("malignant", "benign")),

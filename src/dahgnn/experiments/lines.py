@@ -95,7 +95,7 @@ def read_lines(path: Path, experiment: str | None = None) -> list[Line]:
     path : Path
         One JSON object a line. A last line that a kill cut short is left out, with a warning.
     experiment : str, optional
-        Whose lines they must be; by default that of the first line.
+        The experiment whose lines they must be; by default that of the first line.
 
     Raises
     ------

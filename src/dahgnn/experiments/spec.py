@@ -42,7 +42,7 @@ class Search:
     Parameters
     ----------
     method : str
-        Whose settings are varied.
+        The method whose settings are varied.
     trials : int
         Settings to try.
     space : mapping
@@ -59,7 +59,7 @@ class Search:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """An experiment.
+    """An experiment: which methods run on which datasets, how often, and what the paper printed.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class ExhaustiveSearch:
     tile : int or None
         See `dahgnn.graph.neighbours.knn`.
     owner : str
-        Who is named in errors.
+        The name that errors give to the caller.
     among : int, optional
         How many points are searched.
     """

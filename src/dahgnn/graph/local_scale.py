@@ -17,7 +17,7 @@ from dahgnn.checks import check_count, check_neighbours
 from dahgnn.graph.neighbours import Neighbors, NeighborSearch
 
 # Neighbours by plain distance from which those by local scale are taken: so many, and so many times k.
-CANDIDATES, _TIMES = 50, 5
+NEAREST_CANDIDATES, _TIMES = 50, 5
 # Neighbours whose mean distance is the scale of a point.
 _NEAREST = 10
 # Where many rows are equal, their mean distance is zero, and nobody else could be their neighbour. So no
@@ -51,7 +51,7 @@ class LocalScale:
     def among(self, k: int) -> Neighbors:
         """Find the k nearest other points of every point by the scaled distance, (n_points, k)."""
         check_neighbours(k, self.n_points, "LocalScale.among")
-        most = min(max(_TIMES * k, CANDIDATES), self.n_points - 1)
+        most = min(max(_TIMES * k, NEAREST_CANDIDATES), self.n_points - 1)
         found = self._candidates
         if found is None or found.indices.shape[1] < most:
             found = self.search.among(most)
@@ -60,13 +60,13 @@ class LocalScale:
     def query(self, rows: object, k: int) -> Neighbors:
         """Find the k nearest points of every row by the scaled distance, (q, k); a row has a μ of its own."""
         check_count("k", k, "LocalScale.query")
-        found = self.search.query(rows, min(max(_TIMES * k, CANDIDATES), self.n_points))
+        found = self.search.query(rows, min(max(_TIMES * k, NEAREST_CANDIDATES), self.n_points))
         own = found.distances[:, :_NEAREST].mean(1).clamp_min(self._floor())
         return choose_by_scale(found, own, self.scales, k)
 
     def _measure(self) -> Tensor:
         """Return μ of every point, and keep the candidates that were found on the way."""
-        self._candidates = self.search.among(min(CANDIDATES, self.n_points - 1))
+        self._candidates = self.search.among(min(NEAREST_CANDIDATES, self.n_points - 1))
         return bounded_scales(self._candidates.distances[:, :_NEAREST].mean(1))
 
     def _floor(self) -> float:
@@ -94,7 +94,7 @@ def choose_by_scale(found: Neighbors, own: Tensor, theirs: Tensor, k: int) -> Ne
     Parameters
     ----------
     found : Neighbors, (q, candidates)
-        By plain distance.
+        The candidates of each row by plain distance.
     own, theirs : Tensor, (q,), (n_points,)
         μ of the rows, and of the points.
     k : int

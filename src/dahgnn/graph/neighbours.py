@@ -2,7 +2,7 @@
 
 A search is built over the features once, and asked as often as needed: `NeighborSearch.among` gives the
 neighbours of the points themselves, `NeighborSearch.query` those of other rows. A new way to find them is one
-entry of `BACKENDS`.
+entry of `SEARCHES`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ExactSearch:
         return nearest(rows, self.points, k, tile=self.tile)
 
 
-BACKENDS: Mapping[str, Callable[[object], NeighborSearch]] = {"exact": ExactSearch}
+SEARCHES: Mapping[str, Callable[[object], NeighborSearch]] = {"exact": ExactSearch}
 
 
 def build_search(features: object, backend: str = "exact") -> NeighborSearch:
@@ -96,8 +96,8 @@ def build_search(features: object, backend: str = "exact") -> NeighborSearch:
     >>> search.among(1).indices.tolist(), search.query([[2.9]], 2).indices.tolist()
     ([[1], [0], [1]], [[2, 1]])
     """
-    check_choice("backend", backend, tuple(BACKENDS), "build_search")
-    return BACKENDS[backend](features)
+    check_choice("backend", backend, tuple(SEARCHES), "build_search")
+    return SEARCHES[backend](features)
 
 
 def knn(features: object, k: int, *, tile: int | None = None) -> Neighbors:
@@ -141,7 +141,7 @@ def nearest(queries: object, points: object, k: int, *, tile: int | None = None)
     Returns
     -------
     Neighbors
-        Of q rows; the indices are those of points.
+        The neighbours of the q rows; the indices are those of points.
 
     Examples
     --------

@@ -103,7 +103,7 @@ def make_features(
         The cache folder; gets ``features/<name>.safetensors``, ``features/<name>-cnn.safetensors`` and,
         while training, ``features/<name>-cnn-checkpoint.safetensors``.
     config : CNNConfig, optional
-        By default that of the dataset in ``CONFIGS``.
+        The settings of the CNN; by default those of the dataset in ``CONFIGS``.
     device : torch.device or str
         The device to train on.
     callback : callable, optional

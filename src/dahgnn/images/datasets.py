@@ -82,7 +82,7 @@ class Dataset:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes."""
+        """The number of classes."""
         return int(self.labels.max()) + 1
 
     def subset(self, nodes: object) -> Dataset:

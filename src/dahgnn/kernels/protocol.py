@@ -147,5 +147,5 @@ class Kernels(Protocol):
         -------
         wx_gradient, e_share_gradient : Tensor, (n, heads, units), (m, heads)
         vector_gradients : Tensor, (3, heads, units)
-            In the order of the vectors.
+            The three gradients stand in the order of the vectors.
         """
