@@ -22,7 +22,7 @@ from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
 from dahgnn.threads import threads_for
-from dahgnn.training.fit import fit
+from dahgnn.training import updates
 from dahgnn.training.splits import sample_per_class
 
 MODEL, TRAINING = PRESETS["default"].model, PRESETS["default"].training
@@ -354,13 +354,13 @@ def test_a_warm_start_goes_on(iris):
     features, labels = iris
     given = hide(labels)
     classifier = DAHGNNClassifier(**QUICK, warm_start=True).fit(features, given)
-    kept = [entry for entry in classifier.history_ if entry["epoch"] == classifier.best_epoch_]
-    heard = []
-    classifier.fit(features, given, callback=lambda *news: heard.append(news))
-    for entry in kept:
-        start = next(epoch for number, epoch in heard if number == entry["network"])
-        assert start.epoch == 0
-        assert start.train_loss == pytest.approx(entry["train_loss"], rel=1e-3)
+    networks = len(classifier.networks_)
+    cold, warm = [], []
+    DAHGNNClassifier(**QUICK).fit(features, given, callback=lambda _, update: cold.append(update))
+    classifier.fit(features, given, callback=lambda _, update: warm.append(update))
+    first = [[update.train_loss for update in heard if update.epoch == 1] for heard in (cold, warm)]
+    assert [len(losses) for losses in first] == [networks, networks]
+    assert np.mean(first[1]) < np.mean(first[0]) / 2
 
 
 def test_the_same_seed_gives_the_same(iris):
@@ -394,7 +394,7 @@ def test_it_says_what_it_does(iris, caplog):
     classifier = DAHGNNClassifier(**QUICK, verbose=1).fit(features, hide(labels))
     said = [record.getMessage() for record in caplog.records]
     assert said[0] == "Find the neighbours of 150 rows"
-    assert said[1].startswith("Network 1, epoch 0: loss")
+    assert said[1].startswith("Network 1, epoch 1: loss")
     assert said[-1] == f"Labels come from {say_combination(classifier.combination_)}"
 
 
@@ -410,10 +410,10 @@ def test_each_epoch_of_each_network_is_heard(iris):
     heard = []
     classifier = DAHGNNClassifier(**QUICK)
     classifier.fit(features, hide(labels), callback=lambda *news: heard.append(news))
-    # A stage starts with the weights as they are, and tells of them, too.
-    stages = len({entry["epoch"] for entry in classifier.history_})
     for number in (0, 1):
-        assert sum(each == number for each, _ in heard) == classifier.n_iter_ + stages
+        assert [update.epoch for each, update in heard if each == number] == [
+            *range(1, classifier.n_iter_ + 1)
+        ]
     last = {}
     for number, epoch in heard:
         last[number] = epoch
@@ -503,15 +503,15 @@ def test_ctrl_c_leaves_a_fitted_classifier_and_warns(iris, stage, pressed, kept)
 
 def test_ctrl_c_before_a_network_has_begun_leaves_those_before_it(iris, monkeypatch):
     features, labels = iris
-    seen = []
+    seen, advance = [], updates._PlainUpdates.advance
 
-    def pressed(*arguments, **settings):
+    def pressed(*arguments):
         seen.append(arguments)
         if len(seen) == 2:
             raise KeyboardInterrupt
-        return fit(*arguments, **settings)
+        return advance(*arguments)
 
-    monkeypatch.setattr("dahgnn.classifier.fitting.fit", pressed)
+    monkeypatch.setattr(updates._PlainUpdates, "advance", pressed)
     classifier = DAHGNNClassifier(**QUICK)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         classifier.fit(features, hide(labels))

@@ -10,9 +10,8 @@ from torch.nn.functional import cross_entropy
 from dahgnn.classifier.stages import stage_ends, train_in_stages
 from dahgnn.config import ModelConfig
 from dahgnn.nn.model import DAHGNN
-from dahgnn.training.fit import FitResult
-from dahgnn.training.run import Epoch
 from dahgnn.training.splits import Split
+from dahgnn.training.updates import Update
 
 LABELS = torch.tensor([0, 1, 0, 1, 0, 1, 0, 1])
 SPLITS = [
@@ -39,31 +38,38 @@ class Trainer:
         self.interrupt, self.begin = interrupt, begin
         self.calls = []
 
-    def __call__(self, number, split, epochs):
-        stage = sum(call[0] == number for call in self.calls)
-        self.calls.append((number, split, epochs))
-        pressed = self.interrupt == (stage, number)
-        if pressed and not self.begin:
+    def train(self, most, listen=lambda *_: None):
+        """Train all networks in stages."""
+        trainings = [Training(self, number) for number in range(len(self.networks))]
+        return train_in_stages(self.networks, trainings, self.splits, LABELS, most, listen)
+
+
+class Training:
+    """The training of one network."""
+
+    def __init__(self, trainer, number):
+        self.trainer, self.number, self.done = trainer, number, 0
+
+    def advance(self, epochs, callback):
+        trainer, number = self.trainer, self.number
+        self.stage = sum(call[0] == number for call in trainer.calls)
+        trainer.calls.append((number, epochs))
+        pressed = trainer.interrupt == (self.stage, number)
+        if pressed and not trainer.begin:
             raise KeyboardInterrupt
         with torch.no_grad():
-            for weight in self.networks[number].parameters():
-                weight.fill_(10 * stage + number)
+            for weight in trainer.networks[number].parameters():
+                weight.fill_(10 * self.stage + number)
+        self.done += epochs
+        update = Update(epoch=self.done, train_loss=0.1 * self.stage, interrupted=pressed)
+        callback(update)
+        return update
+
+    def evaluate(self):
         right = torch.full((8,), 0.5)
-        right[self.splits[number].validation] = torch.as_tensor(self.plan[stage][number])
-        probabilities = torch.stack([torch.where(c == LABELS, right, 1 - right) for c in (0, 1)], 1)
-        epoch = Epoch(
-            epoch=epochs, train_loss=0.1 * stage, validation_loss=math.nan, train_accuracy=1.0,
-            validation_accuracy=math.nan, best_epoch=epochs, seconds=0.0,
-        )  # fmt: skip
-        return FitResult(
-            predictions=probabilities.argmax(1),
-            probabilities=probabilities,
-            embedding=probabilities.log(),
-            history=(epoch,),
-            best_epoch=epochs,
-            stopped="interrupted" if pressed else "max_epochs",
-            seconds=0.0,
-        )
+        held = self.trainer.splits[self.number].validation
+        right[held] = torch.as_tensor(self.trainer.plan[self.stage][self.number])
+        return torch.stack([torch.where(c == LABELS, right, 1 - right) for c in (0, 1)], 1).log()
 
 
 def weights_of(networks):
@@ -84,7 +90,7 @@ def test_the_best_stage_has_the_least_pooled_loss():
     plan = [(0.5, 0.9), (0.8, 0.85), (0.9, 0.6), (0.99, 0.99)]
     networks = make()
     trainer = Trainer(networks, plan)
-    trained = train_in_stages(networks, SPLITS, LABELS, 100, trainer)
+    trained = trainer.train(100)
     assert trained.epochs == 16
     assert weights_of(networks) == [10.0, 11.0]
     assert not trained.interrupted
@@ -105,14 +111,14 @@ def test_labels_count_and_not_networks():
     # By networks the second stage would be worse: 0.6 · 0.3 < 0.5 · 0.5. By labels it is better.
     plan = [(0.5, 0.5), (0.6, 0.3)]
     networks = make()
-    trained = train_in_stages(networks, splits, LABELS, 16, Trainer(networks, plan, splits))
+    trained = Trainer(networks, plan, splits).train(16)
     assert trained.epochs == 16
 
 
 def test_a_stage_is_described_by_labels_that_were_not_seen():
     networks = make()
     plan = [([0.7, 0.2], 0.9), (0.1, 0.1)]
-    trained = train_in_stages(networks, SPLITS, LABELS, 16, Trainer(networks, plan))
+    trained = Trainer(networks, plan).train(16)
     first = trained.history[0]
     assert first.validation_loss == pytest.approx(-(math.log(0.7) + math.log(0.2)) / 2)
     assert first.validation_accuracy == 0.5
@@ -122,21 +128,32 @@ def test_a_stage_is_described_by_labels_that_were_not_seen():
     assert first.validation_loss == pytest.approx(float(loss), rel=1e-5)
 
 
-def test_training_rows_alone_are_given_to_the_training():
-    networks = make()
+def test_the_networks_train_in_turn_and_are_heard():
+    networks, heard = make(), []
     trainer = Trainer(networks, [(0.5, 0.5), (0.6, 0.6), (0.7, 0.7)])
-    train_in_stages(networks, SPLITS, LABELS, 20, trainer)
-    assert [(number, epochs) for number, _, epochs in trainer.calls] == [
-        (0, 8), (1, 8), (0, 8), (1, 8), (0, 4), (1, 4),
-    ]  # fmt: skip
-    for number, split, _ in trainer.calls:
-        assert split.train.tolist() == SPLITS[number].train.tolist()
-        assert len(split.validation) == len(split.test) == 0
+    trainer.train(20, lambda number, update: heard.append((number, update.epoch)))
+    assert trainer.calls == [(0, 8), (1, 8), (0, 8), (1, 8), (0, 4), (1, 4)]
+    assert heard == [(0, 8), (1, 8), (0, 16), (1, 16), (0, 20), (1, 20)]
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_loss_that_is_not_finite_ends_it(stage):
+    networks = make()
+    plan = [(0.5, 0.5), (0.6, 0.6)]
+    plan[stage] = (math.nan, 0.9)
+    trainer = Trainer(networks, plan)
+    if stage == 0:
+        with pytest.raises(
+            ValueError, match=r"^The loss of the networks must stay finite\. Got nan or inf\."
+        ):
+            trainer.train(100)
+    else:
+        assert trainer.train(100).epochs == 8
 
 
 def test_a_loss_that_stays_the_same_is_no_reason_to_go_on():
     networks = make()
-    trained = train_in_stages(networks, SPLITS, LABELS, 100, Trainer(networks, [(0.5, 0.5)] * 5))
+    trained = Trainer(networks, [(0.5, 0.5)] * 5).train(100)
     assert (trained.epochs, trained.history[-1].epoch) == (8, 16)
     assert weights_of(networks) == [0.0, 1.0]
 
@@ -146,7 +163,7 @@ def test_without_held_out_labels_all_stages_are_done_up_to_a_few_epochs(most, ep
     splits = [Split(train=range(8), validation=[], test=[])] * 2
     networks = make()
     trainer = Trainer(networks, [(0.5, 0.5)] * 4, splits)
-    trained = train_in_stages(networks, splits, LABELS, most, trainer)
+    trained = trainer.train(most)
     assert (trained.epochs, len(trained.history)) == (epochs, 2 * stages)
     assert weights_of(networks) == [10.0 * (stages - 1), 10.0 * (stages - 1) + 1]
     assert all(math.isnan(stage.validation_loss) for stage in trained.history)
@@ -157,7 +174,7 @@ def test_a_network_without_held_out_labels_does_not_count():
     splits = [SPLITS[0], Split(train=range(8), validation=[], test=[])]
     networks = make()
     plan = [(0.6, []), (0.7, []), (0.5, [])]
-    trained = train_in_stages(networks, splits, LABELS, 100, Trainer(networks, plan, splits))
+    trained = Trainer(networks, plan, splits).train(100)
     assert (trained.epochs, trained.history[-1].epoch) == (16, 32)
 
 
@@ -165,7 +182,7 @@ def test_an_interruption_in_the_first_stage_keeps_those_that_began():
     networks = make(3)
     splits = [*SPLITS, SPLITS[0]]
     trainer = Trainer(networks, [(0.5, 0.6, 0.7)], splits, interrupt=(0, 1))
-    trained = train_in_stages(networks, splits, LABELS, 100, trainer)
+    trained = trainer.train(100)
     assert trained.interrupted
     assert len(trained.logits) == len(trained.history) == 2
     assert trained.epochs == 8
@@ -176,7 +193,7 @@ def test_an_interruption_in_the_first_stage_keeps_those_that_began():
 def test_an_interruption_in_a_later_stage_keeps_the_one_before(number):
     networks = make()
     plan = [(0.5, 0.5), (0.6, 0.6), (0.99, 0.99)]
-    trained = train_in_stages(networks, SPLITS, LABELS, 100, Trainer(networks, plan, interrupt=(2, number)))
+    trained = Trainer(networks, plan, interrupt=(2, number)).train(100)
     assert trained.interrupted
     assert trained.epochs == 16
     assert weights_of(networks) == [10.0, 11.0]
@@ -187,7 +204,7 @@ def test_an_interruption_in_a_later_stage_keeps_the_one_before(number):
 def test_an_interruption_before_a_network_began_keeps_what_there_is(pressed, kept):
     networks = make()
     trainer = Trainer(networks, [(0.5, 0.5), (0.6, 0.6)], interrupt=pressed, begin=False)
-    trained = train_in_stages(networks, SPLITS, LABELS, 100, trainer)
+    trained = trainer.train(100)
     assert trained.interrupted
     assert (len(trained.logits), trained.epochs) == (kept, 8)
     assert weights_of(networks)[:kept] == [0.0, 1.0][:kept]
@@ -196,6 +213,4 @@ def test_an_interruption_before_a_network_began_keeps_what_there_is(pressed, kep
 def test_an_interruption_before_anything_goes_on_up():
     networks = make()
     with pytest.raises(KeyboardInterrupt):
-        train_in_stages(
-            networks, SPLITS, LABELS, 100, Trainer(networks, [(0.5, 0.5)], interrupt=(0, 0), begin=False)
-        )
+        Trainer(networks, [(0.5, 0.5)], interrupt=(0, 0), begin=False).train(100)

@@ -6,14 +6,11 @@ import pytest
 
 from dahgnn.classifier import verbosity
 from dahgnn.classifier.verbosity import Teller, telling
-from dahgnn.training.run import Epoch
+from dahgnn.training.updates import Update
 
 
 def epoch(number):
-    return Epoch(
-        epoch=number, train_loss=0.5, validation_loss=0.6, train_accuracy=1.0, validation_accuracy=1.0,
-        best_epoch=number, seconds=0.0,
-    )  # fmt: skip
+    return Update(epoch=number, train_loss=0.5)
 
 
 @pytest.fixture

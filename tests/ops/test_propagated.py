@@ -27,3 +27,25 @@ def test_propagated_features_are_multiplied_without_their_columns_of_zeros(dtype
 def test_a_product_in_parts_is_the_product(inner):
     matrix, weight = normal(5, inner), normal(inner, 3, seed=1)
     assert_close(propagated._split_product(matrix, weight), matrix @ weight)
+
+
+def test_leading_directions_leave_little_out():
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(300, 5, generator=generator) @ torch.randn(5, 90, generator=generator)
+    rows += 0.01 * torch.randn(300, 90, generator=generator)
+    whole = PropagatedFeatures(rows, lambda values: values)
+    fewer = PropagatedFeatures(rows, lambda values: values, leave_out=0.01)
+    assert fewer.matrix.shape == (300, 16)
+    torch.testing.assert_close(fewer.directions.T @ fewer.directions, torch.eye(16), rtol=1e-5, atol=1e-5)
+    weight = torch.randn(90, 32, generator=generator, requires_grad=True)
+    products = [each @ weight for each in (whole, fewer)]
+    torch.testing.assert_close(*products, rtol=0, atol=0.5)
+    slopes = torch.randn(300, 32, generator=generator)
+    exact, reduced = (torch.autograd.grad(product, weight, slopes)[0] for product in products)
+    # The gradient is the exact one along the directions, and none lies across.
+    torch.testing.assert_close(reduced, fewer.directions @ (fewer.directions.T @ exact), rtol=1e-3, atol=1e-2)
+
+
+def test_directions_that_are_not_much_fewer_are_not_taken():
+    rows = torch.randn(200, 40, generator=torch.Generator().manual_seed(0))
+    assert PropagatedFeatures(rows, lambda values: values, leave_out=0.01).directions is None

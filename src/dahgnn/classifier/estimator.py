@@ -42,7 +42,7 @@ from dahgnn.graph.neighbours import Neighbors
 from dahgnn.graph.scaling import choose_scaling
 from dahgnn.nn.model import DAHGNN
 from dahgnn.threads import threads_for
-from dahgnn.training.run import Epoch
+from dahgnn.training.updates import Update
 
 logger = logging.getLogger(__name__)
 
@@ -213,7 +213,7 @@ class DAHGNNClassifier(
         *,
         neighbors: Neighbors | ArrayLike | None = None,
         hypergraph: Hypergraph | None = None,
-        callback: Callable[[int, Epoch], None] | None = None,
+        callback: Callable[[int, Update], None] | None = None,
     ) -> Self:
         """Learn from some labels.
 
@@ -233,7 +233,7 @@ class DAHGNNClassifier(
             Of n nodes, in place of one of nearest neighbours. Then ``k`` is for new rows alone, and as the
             hypergraph has no distances, labels do not spread over it by themselves.
         callback : callable, optional
-            Called with the number of the network and an `Epoch` after each epoch.
+            Called with the number of the network and an `Update` after each epoch.
         """
         model, training = self._check_parameters()
         generator = check_random_state(self.random_state)

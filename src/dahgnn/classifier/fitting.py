@@ -24,9 +24,9 @@ from dahgnn.graph.local_scale import METRICS, LocalScale
 from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.graph.scaling import Scaling
 from dahgnn.nn.model import DAHGNN
-from dahgnn.training.fit import FitResult, fit
-from dahgnn.training.run import Epoch
+from dahgnn.training.run import Labelled
 from dahgnn.training.splits import Split
+from dahgnn.training.updates import Classroom, Update
 
 Array = NDArray[Any]
 
@@ -187,7 +187,7 @@ class Fitter:
         networks: list[DAHGNN],
         splits: Sequence[Split],
         seeds: Sequence[int],
-        listen: Callable[[int, Epoch], None],
+        listen: Callable[[int, Update], None],
     ) -> Fit:
         """Train the networks, each without the held-out rows of its split, and combine them with experts."""
         trained = self._train(networks, splits, seeds, listen)
@@ -232,28 +232,19 @@ class Fitter:
         networks: list[DAHGNN],
         splits: Sequence[Split],
         seeds: Sequence[int],
-        listen: Callable[[int, Epoch], None],
+        listen: Callable[[int, Update], None],
     ) -> Trained:
-        done = [0] * len(networks)  # epochs of earlier stages
+        room = Classroom(self.features, self.surroundings.hypergraph, self.training, self.device)
+        with torch.inference_mode(False), torch.enable_grad():
+            trainings = [
+                room.enter(network, self._labelled(split.train), seed)
+                for network, split, seed in zip(networks, splits, seeds, strict=True)
+            ]
+            return train_in_stages(networks, trainings, splits, self.labels, self.training.max_epochs, listen)
 
-        def train(number: int, split: Split, epochs: int) -> FitResult:
-            before = done[number]
-            result = fit(
-                networks[number],
-                self.features,
-                self.surroundings.hypergraph,
-                self.labels,
-                split,
-                replace(self.training, max_epochs=epochs, patience=epochs),
-                weights=self.weights,
-                seed=seeds[number],
-                device=self.device,
-                callback=lambda epoch: listen(number, replace(epoch, epoch=before + epoch.epoch)),
-            )
-            done[number] += epochs
-            return result
-
-        return train_in_stages(networks, splits, self.labels, self.training.max_epochs, train)
+    def _labelled(self, rows: Tensor) -> Labelled:
+        weights = None if self.weights is None else torch.from_numpy(self.weights)[rows]
+        return Labelled(rows, self.labels[rows], weights)
 
     def _known(self, splits: Sequence[Split], count: int, n_classes: int) -> tuple[Known, list[list[int]]]:
         """Return the labels in folds, and which networks have not seen each fold."""

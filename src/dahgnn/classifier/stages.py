@@ -12,15 +12,17 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.nn.model import DAHGNN
-from dahgnn.training.fit import FitResult
 from dahgnn.training.splits import Split
+from dahgnn.training.updates import Update, Updates
 
 Array = NDArray[Any]
 
@@ -39,7 +41,7 @@ class TrainingStage:
     network, epoch : int
         Its number, and how many epochs it was trained.
     train_loss : float
-        Mean cross-entropy of the labels that it trains with.
+        Mean cross-entropy of the labels that it trains with, with dropout.
     validation_loss, validation_accuracy : float
         The same, and the share of correct ones, of the labels that it has not seen; NaN if there are none.
     """
@@ -89,10 +91,11 @@ def stage_ends(max_epochs: int) -> list[int]:
 
 def train_in_stages(
     networks: Sequence[DAHGNN],
+    trainings: Sequence[Updates],
     splits: Sequence[Split],
     labels: Tensor,
     max_epochs: int,
-    train: Callable[[int, Split, int], FitResult],
+    listen: Callable[[int, Update], None],
 ) -> Trained:
     """Train networks in place; they end with the weights of the best stage.
 
@@ -100,32 +103,40 @@ def train_in_stages(
     ----------
     networks : sequence of DAHGNN
         As they were made.
+    trainings : sequence of Updates
+        The training of each of them.
     splits : sequence of Split
         What each network trains with, and what it does not see.
     labels : Tensor of int64, (n,)
         Read at the rows of the splits alone.
     max_epochs : int
         At the end of the last stage.
-    train : callable
-        Trains a network, by its number, with the training rows of a split for so many epochs more.
+    listen : callable
+        Called with the number of a network and what is known of it after an update.
+
+    Raises
+    ------
+    ValueError
+        If the loss of the first stage is not finite.
     """
-    if not any(len(split.validation) for split in splits):
-        max_epochs = min(max_epochs, _MOST_UNJUDGED)
+    judged = any(len(split.validation) for split in splits)
     history: list[TrainingStage] = []
     best: _Best | None = None
     before, interrupted = 0, False
-    for end in stage_ends(max_epochs):
-        results, interrupted = _train_stage(splits, end - before, train)
+    for end in stage_ends(max_epochs if judged else min(max_epochs, _MOST_UNJUDGED)):
+        results, interrupted = _train_stage(trainings, end - before, listen)
         if not results and best is None:
             raise KeyboardInterrupt
         history += [
-            _describe(number, end, result, labels, splits[number].validation)
+            _describe(number, result, labels, splits[number].validation)
             for number, result in enumerate(results)
         ]
         if interrupted and best is not None:
             break
         loss = _pooled_loss(history[-len(results) :], splits)
-        if best is not None and not loss < best.loss:
+        if best is None:
+            _check_finite(loss)
+        elif not loss < best.loss:
             break
         best = _Best.of(loss, end, networks, results)
         if interrupted:
@@ -147,47 +158,67 @@ class _Best:
     logits: list[Tensor]
 
     @classmethod
-    def of(cls, loss: float, epochs: int, networks: Sequence[DAHGNN], results: Sequence[FitResult]) -> _Best:
+    def of(cls, loss: float, epochs: int, networks: Sequence[DAHGNN], results: Sequence[_Result]) -> _Best:
         states = [copy.deepcopy(network.state_dict()) for network in networks]
-        return cls(loss, epochs, states, [result.embedding for result in results])
+        return cls(loss, epochs, states, [result.logits for result in results])
+
+
+class _Result(NamedTuple):
+    """A network at the end of a stage."""
+
+    last: Update
+    logits: Tensor
 
 
 def _train_stage(
-    splits: Sequence[Split], epochs: int, train: Callable[[int, Split, int], FitResult]
-) -> tuple[list[FitResult], bool]:
+    trainings: Sequence[Updates], epochs: int, listen: Callable[[int, Update], None]
+) -> tuple[list[_Result], bool]:
     """Train the networks for so many epochs more; return what they give, and whether Ctrl-C ended it."""
-    results: list[FitResult] = []
+    results: list[_Result] = []
     try:
-        for number, split in enumerate(splits):
-            results.append(train(number, Split(train=split.train, validation=[], test=[]), epochs))
-            if results[-1].stopped == "interrupted":
+        for number, training in enumerate(trainings):
+            last = training.advance(epochs, partial(listen, number))
+            results.append(_Result(last, training.evaluate()))
+            if last.interrupted:
                 return results, True
-    except KeyboardInterrupt:  # before the first epoch of a network, which then has nothing to give
+    except KeyboardInterrupt:
         return results, True
     return results, False
 
 
-def _describe(number: int, end: int, result: FitResult, labels: Tensor, held: Tensor) -> TrainingStage:
+def _describe(number: int, result: _Result, labels: Tensor, held: Tensor) -> TrainingStage:
     loss = accuracy = math.nan
     if len(held):
-        chances = result.probabilities[held, labels[held]].double().clamp_min(1e-12)
-        loss = float(-chances.log().mean())
-        accuracy = float((result.predictions[held] == labels[held]).double().mean())
+        chances = result.logits[held].double().log_softmax(1)
+        loss = float(-chances[torch.arange(len(held)), labels[held]].clamp_min(math.log(1e-12)).mean())
+        accuracy = float((chances.argmax(1) == labels[held]).double().mean())
     return TrainingStage(
         network=number,
-        epoch=end,
-        train_loss=result.history[-1].train_loss,
+        epoch=result.last.epoch,
+        train_loss=result.last.train_loss,
         validation_loss=loss,
         validation_accuracy=accuracy,
     )
 
 
 def _pooled_loss(stages: Sequence[TrainingStage], splits: Sequence[Split]) -> float:
-    """Return the mean loss of all held-out labels; without any, minus the epochs: the last stage is best."""
+    """Return the mean loss of all held-out labels; without any, minus the epochs: the last stage is best.
+
+    It is not a number if a training has failed.
+    """
+    if not all(math.isfinite(stage.train_loss) for stage in stages):
+        return math.nan
     counts = np.array([len(split.validation) for split in splits[: len(stages)]])
     if not counts.any():
         return -float(stages[0].epoch)
-    losses = np.array(
-        [0.0 if math.isnan(stage.validation_loss) else stage.validation_loss for stage in stages]
-    )
-    return float(counts @ losses / counts.sum())
+    losses = np.array([stage.validation_loss for stage in stages])
+    return float(counts[counts > 0] @ losses[counts > 0] / counts.sum())
+
+
+def _check_finite(loss: float) -> None:
+    """Refuse a first stage whose loss is not finite."""
+    if not math.isfinite(loss):
+        raise ValueError(
+            "The loss of the networks must stay finite. Got nan or inf. Scale the features first, to mean 0 "
+            "and deviation 1, say."
+        )

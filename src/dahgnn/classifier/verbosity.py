@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from dahgnn.training.run import Epoch
+from dahgnn.training.updates import Update
 
 # Between two epochs that are logged.
 _SECONDS_A_LINE = 5
@@ -34,10 +34,10 @@ class Teller:
         if self.verbose:
             self.logger.info(message, *values)
 
-    def listen(self, callback: Callable[[int, Epoch], None] | None) -> Callable[[int, Epoch], None]:
+    def listen(self, callback: Callable[[int, Update], None] | None) -> Callable[[int, Update], None]:
         """Return what hears of the epochs of the networks, and passes them on."""
 
-        def hear(network: int, epoch: Epoch) -> None:
+        def hear(network: int, epoch: Update) -> None:
             now = time.monotonic()
             if self.verbose > 1 or (self.verbose and now - self._last >= _SECONDS_A_LINE):
                 self._last = now

@@ -70,16 +70,16 @@ class HGNN(nn.Module):
             precision,
         )
 
-        def logits(weights: Weights, drop: DropUnits) -> tuple[Tensor, Tensor]:
+        def logits(weights: Weights, drop: DropUnits, *, evaluate: bool = True) -> tuple[Tensor, Tensor]:
             weight, second = weights["convolution1.weight"], weights["convolution2.weight"]
             projected = propagated @ weight.transpose(0, 1).flatten(1)
             hidden = relu(projected.view(len(projected), len(weight), -1))
-            if self.dropout == 0:
-                result = self._classify(hidden, second, hypergraph)
-                return result, result
+            dropped = hidden if self.dropout == 0 else drop(hidden, self.dropout, 0)
+            trained = self._classify(dropped, second, hypergraph)
+            if self.dropout == 0 or not evaluate:
+                return trained, trained
             with torch.no_grad():
-                evaluated = self._classify(hidden, second, hypergraph)
-            return evaluated, self._classify(drop(hidden, self.dropout, 0), second, hypergraph)
+                return self._classify(hidden, second, hypergraph), trained
 
         return logits
 

@@ -82,7 +82,13 @@ class DAHGNN(nn.Module):
         """The sizes and switches in one flat mapping, of which `from_settings` makes such a network."""
         return {"in_features": self.in_features, "n_classes": self.n_classes, **asdict(self.config)}
 
-    def fold(self, features: Tensor, hypergraph: Hypergraph, precision: str = "float32") -> Folded:
+    def fold(
+        self,
+        features: Tensor,
+        hypergraph: Hypergraph,
+        precision: str = "float32",
+        leave_out: float = 0.0,
+    ) -> Folded:
         """Return a function that computes the logits of these features again and again, as weights change.
 
         The features are propagated once. In the paper's network nothing stands between the convolution and
@@ -97,6 +103,8 @@ class DAHGNN(nn.Module):
             The hypergraph of the same nodes.
         precision : {"float32", "bfloat16"}
             The precision of the large product, see `PropagatedFeatures`.
+        leave_out : float
+            How much of the propagated features it may leave out, see there.
 
         Returns
         -------
@@ -105,17 +113,16 @@ class DAHGNN(nn.Module):
             logits of evaluation and of training, (n, r, n_classes); without dropout they are the same.
         """
         propagated = PropagatedFeatures(
-            features, lambda rows: self.convolution.to_hyperedges(rows, hypergraph), precision
+            features, lambda rows: self.convolution.to_hyperedges(rows, hypergraph), precision, leave_out
         )
 
-        def logits(weights: Weights, drop: DropUnits) -> tuple[Tensor, Tensor]:
+        def logits(weights: Weights, drop: DropUnits, *, evaluate: bool = True) -> tuple[Tensor, Tensor]:
             embeddings = self._convolve(weights, propagated.__matmul__, hypergraph)
-            if self.config.dropout == 0:
-                result = self._attend(weights, embeddings, hypergraph)
-                return result, result
+            trained = self._attend(weights, embeddings, hypergraph, drop)
+            if self.config.dropout == 0 or not evaluate:
+                return trained, trained
             with torch.no_grad():
-                evaluated = self._attend(weights, embeddings, hypergraph)
-            return evaluated, self._attend(weights, embeddings, hypergraph, drop)
+                return self._attend(weights, embeddings, hypergraph), trained
 
         return logits
 

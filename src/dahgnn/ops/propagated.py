@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -17,11 +17,30 @@ from dahgnn.ops.backend import product_kernel_for
 Weights = Mapping[str, Tensor]
 # Drops units: of values (n, r, units), the share to drop, and at which of the network's stages.
 DropUnits = Callable[[Tensor, float, int], Tensor]
-# Computes the logits of evaluation and of training from weights, see ``DAHGNN.fold``.
-Folded = Callable[[Weights, DropUnits], tuple[Tensor, Tensor]]
+
+
+class Folded(Protocol):
+    """Computes logits from weights, see ``DAHGNN.fold``."""
+
+    def __call__(self, weights: Weights, drop: DropUnits, *, evaluate: bool = True) -> tuple[Tensor, Tensor]:
+        """Return the logits of evaluation and of training, (n, r, n_classes).
+
+        Parameters
+        ----------
+        weights : mapping of Tensor, (r, …)
+            The weights of r networks.
+        drop : callable
+            Drops units.
+        evaluate : bool
+            Whether the logits of evaluation are needed; without, those of training stand in their place.
+        """
+
 
 # Columns of the features that are propagated at a time.
 _COLUMNS_AT_ONCE = 64
+
+# Leading directions are looked for among so many columns at the most, and taken if they are so much fewer.
+_MOST_COLUMNS, _FEW = 2048, 0.7
 
 # From so many columns, and so many numbers in each of their sums, a GPU takes a product in so many parts.
 _MANY_COLUMNS, _LONG_SUM, _PARTS = 128, 4096, 4
@@ -38,15 +57,24 @@ class PropagatedFeatures:
         Linear map of rows, (n, …) → (s, …).
     precision : {"float32", "bfloat16"}
         "bfloat16" keeps a rounded copy on a CUDA device and multiplies that, with sums in float32.
+    leave_out : float
+        How much of the sum of squares of the propagated rows may be left out, so that they have fewer
+        columns: the leading directions. Neighbours have averaged the others away.
 
     Attributes
     ----------
-    matrix : Tensor, (s, used)
-        The rows, without columns of zeros.
+    matrix : Tensor, (s, used) or (s, directions)
+        The rows, without columns of zeros; along the leading directions if these are much fewer.
+    directions : Tensor, (used, directions), or None
+        The leading directions, orthonormal.
     """
 
     def __init__(
-        self, features: Tensor, propagate: Callable[[Tensor], Tensor], precision: str = "float32"
+        self,
+        features: Tensor,
+        propagate: Callable[[Tensor], Tensor],
+        precision: str = "float32",
+        leave_out: float = 0.0,
     ) -> None:
         features = features.detach()
         # Columns of zeros, such as the margins of images, reach nothing and get no gradient. On a GPU picking
@@ -62,6 +90,9 @@ class PropagatedFeatures:
         for start in range(0, len(columns), _COLUMNS_AT_ONCE):
             some = slice(start, start + _COLUMNS_AT_ONCE)
             self.matrix[:, some] = propagate(features[:, columns[some]])
+        self.directions = _leading_directions(self.matrix, leave_out) if leave_out else None
+        if self.directions is not None:
+            self.matrix = self.matrix @ self.directions
 
     @cached_property
     def transposed(self) -> Tensor:
@@ -71,7 +102,21 @@ class PropagatedFeatures:
     def __matmul__(self, weight: Tensor) -> Tensor:
         if self.used is not None:
             weight = weight.index_select(0, self.used)
+        if self.directions is not None:
+            weight = self.directions.T @ weight
         return cast(Tensor, _FixedProduct.apply(self, weight))
+
+
+def _leading_directions(rows: Tensor, leave_out: float) -> Tensor | None:
+    """Return the fewest orthonormal directions that leave so much out, or None if they are not much fewer."""
+    if rows.shape[1] > _MOST_COLUMNS or rows.dtype == torch.bfloat16:
+        return None
+    squares, directions = torch.linalg.eigh((rows.T @ rows).double())  # the smallest first
+    left = squares.clamp_min(0).cumsum(0)
+    count = int((left > leave_out * left[-1]).sum())
+    # Columns of a product come in vectors of the processor.
+    count = -(-max(count, 1) // 16) * 16
+    return directions[:, -count:].to(rows.dtype).contiguous() if count <= _FEW * rows.shape[1] else None
 
 
 class _FixedProduct(Function):

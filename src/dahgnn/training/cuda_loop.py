@@ -7,12 +7,12 @@ gives it on the same device: the same losses, the same epoch, the same weights, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dahgnn.config import TrainingConfig
 from dahgnn.kernels.gpu.programs import compiling
@@ -66,6 +66,8 @@ class GraphLoop:
         The schedule.
     seeds : sequence of int
         The seed of each run's dropout.
+    evaluate : bool
+        Whether the losses are those of evaluation, without dropout, which takes a pass of its own.
 
     Attributes
     ----------
@@ -81,8 +83,11 @@ class GraphLoop:
         shape: tuple[int, int, int],
         config: TrainingConfig,
         seeds: Sequence[int],
+        *,
+        evaluate: bool = True,
     ) -> None:
-        self.models, self.logits, self.config = models, logits, config
+        self.models, self.logits, self.config, self.evaluate = models, logits, config, evaluate
+        self._graph: torch.cuda.CUDAGraph | None = None
         self.stopped, self._seen = [""] * len(models), [0] * len(models)
         states = [dict(model.named_parameters()) for model in models]
         self.optimizer = Adam(
@@ -125,6 +130,21 @@ class GraphLoop:
             raise interrupts[0]
         tell()
 
+    def advance(self, epochs: int) -> list[float]:
+        """Train for so many epochs, in all up to the schedule's; return the last loss of each run."""
+        if self._graph is None:
+            self._graph = self._capture()
+        for _ in range(epochs):
+            self._graph.replay()
+        last = self.record.history[self.record.epoch, torch.arange(len(self.models)), 0]
+        losses: list[float] = last.tolist()
+        return losses
+
+    @torch.no_grad()
+    def copy_weights(self) -> None:
+        """Give each network its present weights."""
+        self._copy(self.optimizer.weights)
+
     def _look(self) -> list[NewEpochs]:
         """Fetch the epochs since the last look, and note why runs ended."""
         record = self.record
@@ -148,9 +168,12 @@ class GraphLoop:
     @torch.no_grad()
     def restore_best(self) -> None:
         """Give each network its best weights so far."""
+        self._copy(self.optimizer.best)
+
+    def _copy(self, weights: Mapping[str, Tensor]) -> None:
         for run, model in enumerate(self.models):
             for name, weight in model.named_parameters():
-                weight.copy_(self.optimizer.best[name][run])
+                weight.copy_(weights[name][run])
 
     def _capture(self) -> torch.cuda.CUDAGraph:
         """Record one epoch, after some passes whose traces are wiped out."""
@@ -171,7 +194,7 @@ class GraphLoop:
 
     def _epoch(self) -> None:
         weights = self.optimizer.weights
-        evaluated, trained = self.logits(weights, self.drop)
+        evaluated, trained = self.logits(weights, self.drop, evaluate=self.evaluate)
         self.labels.score(evaluated, trained)
         gradients = torch.autograd.grad(trained, list(weights.values()), self.labels.gradient)
         self.record.add()  # after the gradient, whose dropout reads the epoch

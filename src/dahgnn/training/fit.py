@@ -333,10 +333,11 @@ class _Training:
 def call_with_weights(model: nn.Module, inputs: tuple[Tensor, Hypergraph]) -> Folded:
     """Return a function that calls a network with the weights of one run, for a network without ``fold``."""
 
-    def logits(weights: Weights, _: DropUnits) -> tuple[Tensor, Tensor]:
+    def logits(weights: Weights, drop: DropUnits, *, evaluate: bool = True) -> tuple[Tensor, Tensor]:
+        del drop  # the network drops by itself
         state = {name: weight.squeeze(0) for name, weight in weights.items()}
         trained = functional_call(model.train(), state, inputs).unsqueeze(1)
-        if getattr(model, "dropout", None) == 0:
+        if getattr(model, "dropout", None) == 0 or not evaluate:
             return trained, trained
         with torch.no_grad():
             return functional_call(model.eval(), state, inputs).unsqueeze(1), trained

@@ -16,6 +16,7 @@ from torch.optim.adam import adam
 from dahgnn.checks import bad_value
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.ops.dropout import Mask, drop_units
 from dahgnn.ops.propagated import Folded
 from dahgnn.training.interrupts import collect_interrupts
 from dahgnn.training.run import Classifier, Labelled, Run
@@ -40,11 +41,10 @@ class PlainLoop:
         self, run: Run, inputs: tuple[Tensor, Hypergraph], config: TrainingConfig, folded: Folded | None
     ) -> None:
         self.run, self.inputs, self.config, self.folded = run, inputs, config, folded
-        generator = torch.Generator(inputs[0].device).manual_seed(run.seed)
+        seeds = torch.tensor([run.seed])
 
-        def drop(values: Tensor, share: float, _: int) -> Tensor:
-            keep = torch.empty_like(values).bernoulli_(1 - share, generator=generator)
-            return values * keep / (1 - share) if share < 1 else values * 0
+        def drop(values: Tensor, rate: float, layer: int) -> Tensor:
+            return drop_units(values, Mask(seeds, len(run.history), layer, rate))
 
         self.drop = drop
 
@@ -58,7 +58,7 @@ class PlainLoop:
 
     def _train(self) -> str:
         run, patience = self.run, self.config.patience
-        optimizer = _Adam(list(run.model.parameters()), self.config)
+        optimizer = Adam(list(run.model.parameters()), self.config)
         for epoch in range(self.config.max_epochs + 1):
             evaluated, trained = self._logits()
             if epoch == 0:
@@ -68,7 +68,7 @@ class PlainLoop:
             if epoch - run.history[-1].best_epoch >= patience:
                 return "patience"
             if epoch < self.config.max_epochs:
-                _cross_entropy(trained() if callable(trained) else trained, run.parts.train).backward()
+                cross_entropy_of(trained() if callable(trained) else trained, run.parts.train).backward()
                 optimizer.step()
         return "max_epochs"
 
@@ -105,7 +105,7 @@ class PlainLoop:
         return True
 
 
-class _Adam:
+class Adam:
     """Adam with the rate of the schedule.
 
     Not the optimizer of torch but the function it calls: making the first optimizer of a process imports
@@ -142,7 +142,8 @@ class _Adam:
         self.done += 1
 
 
-def _cross_entropy(logits: Tensor, labelled: Labelled) -> Tensor:
+def cross_entropy_of(logits: Tensor, labelled: Labelled) -> Tensor:
+    """Return the mean cross-entropy at labelled nodes, by their weights if they have any."""
     rows = logits.index_select(0, labelled.nodes)
     if labelled.weights is None:
         return cross_entropy(rows, labelled.labels)
@@ -153,7 +154,7 @@ def _cross_entropy(logits: Tensor, labelled: Labelled) -> Tensor:
 def _score(logits: Tensor, labelled: Labelled) -> tuple[float, float]:
     """Return the mean cross-entropy and the accuracy at labelled nodes."""
     correct = logits.index_select(0, labelled.nodes).argmax(1) == labelled.labels
-    return _cross_entropy(logits, labelled).item(), correct.float().mean().item()
+    return cross_entropy_of(logits, labelled).item(), correct.float().mean().item()
 
 
 @contextlib.contextmanager

@@ -33,6 +33,7 @@ constexpr int LANES = 4;  // numbers of single precision in a vector
 #include "forward.inl"
 #include "backward.inl"
 #include "products.inl"
+#include "dropout.inl"
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -46,6 +47,7 @@ constexpr int LANES = 8;
 #include "forward.inl"
 #include "backward.inl"
 #include "products.inl"
+#include "dropout.inl"
 }
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -57,6 +59,7 @@ constexpr int LANES = 16;
 #include "forward.inl"
 #include "backward.inl"
 #include "products.inl"
+#include "dropout.inl"
 }
 #pragma GCC pop_options
 #endif
@@ -141,6 +144,10 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t heads, int6
         const T* weights, T* rows_gradient, T* weights_gradient) {                                                   \
         DISPATCH(grouped_product_backward<T>(threads, count, groups, inner, outer, gradient, rows, weights,          \
                                              rows_gradient, weights_gradient))                                       \
+    }                                                                                                                \
+    void dahgnn_dropout_##name(int threads, int64_t rows, int64_t runs, int64_t units, const int64_t* seeds,         \
+                               int64_t epoch, int64_t layer, double rate, const T* values, T* result) {              \
+        DISPATCH(dropout<T>(threads, rows, runs, units, seeds, epoch, layer, rate, values, result))                  \
     }
 
 EXPORT(float, float32)

@@ -108,6 +108,14 @@ def product(matrix: Tensor, weight: Tensor) -> Tensor:
     return result
 
 
+def dropout(values: Tensor, seeds: Tensor, epoch: int, layer: int, rate: float) -> Tensor:
+    """Drop units of values (n, r, units), each run by its seed; see `dahgnn.ops.dropout`."""
+    values = values.contiguous()
+    result = torch.empty_like(values)
+    _call("dropout", values.dtype, *values.shape, seeds, epoch, layer, float(rate), values, result)
+    return result
+
+
 def messages_forward(
     wx: Tensor,
     e_share: Tensor,

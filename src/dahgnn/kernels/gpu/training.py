@@ -389,11 +389,15 @@ def _dropout_kernel(
     row, unit = place // units, place % units
     cells = (row * runs + run) * units + unit
     inside = place < size
-    # The counters of Philox (Salmon et al., 2011) are place, epoch and stage, its key is the seed.
-    low, high = (place & 0xFFFFFFFF).to(tl.uint32), (place >> 32).to(tl.uint32)
-    now = tl.load(epoch + run).to(tl.uint32)
-    draw, _, _, _ = tl.philox(tl.load(seeds + run), low, high, now, now * 0 + stage)
-    keep = (draw >> 8).to(tl.float32) * (1 / 16777216.0) >= share
+    # Philox (Salmon et al., 2011), as in `dahgnn.ops.dropout`: eight units share 128 bits.
+    draw = place >> 3
+    low, high = (draw & 0xFFFFFFFF).to(tl.uint32), (draw >> 32).to(tl.uint32)
+    now = (tl.load(epoch + run) + 1).to(tl.uint32)  # updates so far
+    first, second, third, fourth = tl.philox(tl.load(seeds + run), low, high, now, now * 0 + stage)
+    pair = (place >> 1) & 3
+    word = tl.where(pair < 2, tl.where(pair == 0, first, second), tl.where(pair == 2, third, fourth))
+    bits = tl.where((place & 1) == 0, word & 0xFFFF, word >> 16)
+    keep = bits.to(tl.float32) >= share * 65536.0
     number = tl.load(values + cells, mask=inside, other=0.0)
     tl.store(result + cells, tl.where(keep, number / (1 - share), 0.0).to(number.dtype), mask=inside)
 

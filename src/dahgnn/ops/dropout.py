@@ -1,0 +1,95 @@
+"""Dropout whose mask follows from seed, epoch, layer and place: equal on every device, and never stored."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from dahgnn.kernels.cpu import launch as cpu_kernels
+from dahgnn.ops.backend import kernels_for
+
+# Units that share a draw of 128 bits; each gets 16 of them.
+_UNITS_A_DRAW = 8
+_WORD = 0xFFFFFFFF
+
+
+class Mask(NamedTuple):
+    """What decides which units fall.
+
+    Attributes
+    ----------
+    seeds : Tensor of int64, (r,)
+        The seed of each run, on the CPU.
+    epoch, layer : int
+        Other units fall in each epoch, and in each of the places where a network drops.
+    rate : float
+        How many of the units fall, from 0 to 1.
+    """
+
+    seeds: Tensor
+    epoch: int
+    layer: int
+    rate: float
+
+
+def drop_units(values: Tensor, mask: Mask) -> Tensor:
+    """Return values (n, r, units) without the units that fall; the others grow to make up."""
+    return cast(Tensor, _Dropout.apply(values, mask))
+
+
+class _Dropout(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, mask: Mask) -> Tensor:
+        ctx.mask = mask
+        return _apply(values, mask)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _apply(gradient, ctx.mask), None
+
+
+def _apply(values: Tensor, mask: Mask) -> Tensor:
+    if mask.rate == 1:
+        return torch.zeros_like(values)
+    if kernels_for(values) is cpu_kernels:
+        return cpu_kernels.dropout(values, *mask)
+    kept = keeps(mask, values.shape[0], values.shape[2]).to(values.device)
+    return torch.where(kept, values / (1 - mask.rate), 0.0)
+
+
+def keeps(mask: Mask, rows: int, units: int) -> Tensor:
+    """Return which units stay, (rows, r, units): the plain twin of the kernels.
+
+    The generator is Philox (Salmon et al., 2011). Its counter is the place of the first of eight units, the
+    epoch and the layer, its key is the seed.
+    """
+    counter = torch.arange(-(-rows * units // _UNITS_A_DRAW))
+    bits = []
+    for seed in mask.seeds.tolist():
+        words = _philox(counter, mask.epoch, mask.layer, seed)  # (draws, 4)
+        halves = torch.stack((words & 0xFFFF, words >> 16), 2).flatten()
+        bits.append(halves[: rows * units].view(rows, units))
+    return torch.stack(bits, 1) >= mask.rate * 65536
+
+
+def _philox(counter: Tensor, epoch: int, layer: int, seed: int) -> Tensor:
+    """Return four words of 32 bits for each counter, (draws, 4), by ten rounds of Philox."""
+    words = [counter & _WORD, counter >> 32, torch.full_like(counter, epoch), torch.full_like(counter, layer)]
+    keys = [seed & _WORD, seed >> 32 & _WORD]
+    for _ in range(10):
+        (high0, low0), (high2, low2) = _multiply(words[0], 0xD2511F53), _multiply(words[2], 0xCD9E8D57)
+        words = [high2 ^ words[1] ^ keys[0], low2, high0 ^ words[3] ^ keys[1], low0]
+        keys = [(keys[0] + 0x9E3779B9) & _WORD, (keys[1] + 0xBB67AE85) & _WORD]
+    return torch.stack(words, 1)
+
+
+def _multiply(word: Tensor, factor: int) -> tuple[Tensor, Tensor]:
+    """Return the upper and the lower 32 bits of a product, without a number beyond 63 bits on the way."""
+    low = (word & 0xFFFF) * factor
+    middle = (word >> 16) * factor + (low >> 16)
+    return middle >> 16, ((middle & 0xFFFF) << 16) | (low & 0xFFFF)

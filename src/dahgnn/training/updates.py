@@ -1,0 +1,194 @@
+"""Train a network by updates alone, some epochs at a time; whoever asks judges it in between.
+
+`dahgnn.training.fit` looks at the network after each update, which takes a pass of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from dahgnn.config import TrainingConfig
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.nn.model import DAHGNN
+from dahgnn.ops.backend import has_gpu_kernels
+from dahgnn.ops.dropout import Mask, drop_units
+from dahgnn.ops.propagated import Folded
+from dahgnn.training.cuda_loop import GraphLoop
+from dahgnn.training.plain_loop import Adam, cross_entropy_of
+from dahgnn.training.run import Labelled, Parts
+
+# Epochs between two looks at the loss on a CUDA device.
+_EPOCHS_AT_ONCE = 16
+# How much of the propagated features the updates may leave out; what the networks say is of all of them.
+_LEAVE_OUT = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """What is known of a network after so many updates.
+
+    Attributes
+    ----------
+    epoch : int
+        Number of updates.
+    train_loss : float
+        Mean cross-entropy of the nodes that train, before the last update and with dropout.
+    interrupted : bool
+        Whether Ctrl-C ended the training here.
+    """
+
+    epoch: int
+    train_loss: float
+    interrupted: bool = False
+
+
+_UNTRAINED = Update(epoch=0, train_loss=math.nan)
+
+
+class Updates(Protocol):
+    """A network in training."""
+
+    def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
+        """Train for so many epochs more; the network then has the new weights.
+
+        Ctrl-C ends it early; before the very first update it goes on up.
+        """
+
+    def evaluate(self) -> Tensor:
+        """Return what the network says of all nodes, (n, c), on the CPU."""
+
+
+class Classroom:
+    """What all networks of a fit share: features, hypergraph, schedule.
+
+    Parameters
+    ----------
+    features : Tensor, (n, d)
+        Each row is a node's.
+    hypergraph : Hypergraph
+        The hypergraph of the same nodes.
+    config : TrainingConfig
+        The schedule, of which ``patience`` plays no part.
+    device : torch.device
+        Where to train.
+    """
+
+    def __init__(
+        self, features: Tensor, hypergraph: Hypergraph, config: TrainingConfig, device: torch.device
+    ) -> None:
+        self.features, self.hypergraph = features.to(device), hypergraph.to(device)
+        self.config, self.device = config, device
+        self._folded: Folded | None = None
+
+    def enter(self, network: DAHGNN, labelled: Labelled, seed: int) -> Updates:
+        """Return the training of a network, which moves to the device.
+
+        Parameters
+        ----------
+        network : DAHGNN
+            Of the same settings as those that entered before.
+        labelled : Labelled
+            The nodes that train.
+        seed : int
+            The seed of dropout.
+        """
+        network.to(self.device)
+        if self._folded is None:  # it depends on the settings of a network alone
+            self._folded = network.fold(self.features, self.hypergraph, self.config.precision, _LEAVE_OUT)
+        weights = labelled.weights
+        here = Labelled(
+            labelled.nodes.to(self.device),
+            labelled.labels.to(self.device),
+            None if weights is None else weights.to(self.features),
+        )
+        captured = weights is None and has_gpu_kernels(self.features)
+        kind = _CapturedUpdates if captured else _PlainUpdates
+        return kind(self, network, self._folded, here, seed)
+
+
+class _PlainUpdates:
+    """Update epoch by epoch, on any device."""
+
+    def __init__(
+        self, room: Classroom, network: DAHGNN, folded: Folded, labelled: Labelled, seed: int
+    ) -> None:
+        self.room, self.network, self.folded, self.labelled = room, network, folded, labelled
+        self.optimizer = Adam(list(network.parameters()), room.config)
+        self.seeds = torch.tensor([seed])
+        self.last = _UNTRAINED
+
+    def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
+        """Train for so many epochs more."""
+        try:
+            for _ in range(epochs):
+                callback(self._update())
+        except KeyboardInterrupt:
+            if self.optimizer.done == 0:
+                raise
+            return replace(self.last, interrupted=True)
+        return self.last
+
+    def _update(self) -> Update:
+        weights = {name: weight.unsqueeze(0) for name, weight in self.network.named_parameters()}
+        _, logits = self.folded(weights, self._drop, evaluate=False)
+        loss = cross_entropy_of(logits.squeeze(1), self.labelled)
+        loss.backward()
+        self.optimizer.step()
+        self.last = Update(epoch=self.optimizer.done, train_loss=loss.item())
+        return self.last
+
+    def _drop(self, values: Tensor, rate: float, layer: int) -> Tensor:
+        return drop_units(values, Mask(self.seeds, self.optimizer.done, layer, rate))
+
+    def evaluate(self) -> Tensor:
+        """Return what the network says of all nodes."""
+        return _evaluate(self.network, self.room)
+
+
+class _CapturedUpdates:
+    """Replay a captured epoch on a CUDA device."""
+
+    def __init__(
+        self, room: Classroom, network: DAHGNN, folded: Folded, labelled: Labelled, seed: int
+    ) -> None:
+        self.room, self.network, self.last = room, network, _UNTRAINED
+        shape = (len(room.features), 1, network.n_classes)
+        with torch.cuda.device(room.device):
+            self.loop = GraphLoop(
+                [network], folded, [Parts(labelled, labelled)], shape, room.config, [seed], evaluate=False
+            )
+
+    def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
+        """Train for so many epochs more."""
+        interrupted = False
+        with torch.cuda.device(self.room.device):
+            try:
+                for start in range(0, epochs, _EPOCHS_AT_ONCE):
+                    callback(self._update(min(_EPOCHS_AT_ONCE, epochs - start)))
+            except KeyboardInterrupt:
+                if self.last.epoch == 0:
+                    raise
+                interrupted = True
+            self.loop.copy_weights()
+        return replace(self.last, interrupted=interrupted)
+
+    def _update(self, epochs: int) -> Update:
+        (loss,) = self.loop.advance(epochs)
+        self.last = Update(epoch=self.last.epoch + epochs, train_loss=loss)
+        return self.last
+
+    def evaluate(self) -> Tensor:
+        """Return what the network says of all nodes."""
+        return _evaluate(self.network, self.room)
+
+
+@torch.no_grad()
+def _evaluate(network: DAHGNN, room: Classroom) -> Tensor:
+    logits: Tensor = network.eval()(room.features, room.hypergraph)
+    return logits.cpu()
