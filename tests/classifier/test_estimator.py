@@ -22,7 +22,7 @@ from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
 from dahgnn.threads import threads_for
-from dahgnn.training.fit import fit
+from dahgnn.training.fit import fit_request
 from dahgnn.training.splits import sample_per_class
 
 MODEL, TRAINING = PRESETS["default"].model, PRESETS["default"].training
@@ -505,13 +505,13 @@ def test_ctrl_c_before_a_network_has_begun_leaves_those_before_it(iris, monkeypa
     features, labels = iris
     seen = []
 
-    def pressed(*arguments, **settings):
-        seen.append(arguments)
+    def pressed(request):
+        seen.append(request)
         if len(seen) == 2:
             raise KeyboardInterrupt
-        return fit(*arguments, **settings)
+        return fit_request(request)
 
-    monkeypatch.setattr("dahgnn.classifier.fitting.fit", pressed)
+    monkeypatch.setattr("dahgnn.classifier.fitting.fit_request", pressed)
     classifier = DAHGNNClassifier(**QUICK)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         classifier.fit(features, hide(labels))
