@@ -41,6 +41,7 @@ from dahgnn.classifier.fitting import (
 )
 from dahgnn.classifier.labels import encode_class_prior, encode_labels, known_labels, weigh_rows
 from dahgnn.classifier.stacking import say_combination
+from dahgnn.classifier.stages import count_networks
 from dahgnn.classifier.verbosity import telling
 from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
@@ -64,8 +65,6 @@ _LARGEST = float(np.finfo(np.float32).max) / 4
 _OF_COLUMNS = ("n_features_in_", "feature_names_in_")
 # Why a training may have ended.
 STOPPED = ("held_out", "max_epochs", "interrupted")
-# Up to so many rows "auto" takes several networks: some minutes on two cores.
-_ROWS_FOR_SEVERAL = 20_000
 
 
 class DAHGNNClassifier(
@@ -444,14 +443,3 @@ class DAHGNNClassifier(
         if self.n_jobs is None or self.n_jobs > 0:
             return None if self.n_jobs is None else min(self.n_jobs, cores)
         return max(1, cores + 1 + self.n_jobs)
-
-
-def count_networks(networks: int | str, n: int) -> int:
-    """Return how many networks a fit of n rows has, for the parameter ``networks``."""
-    if isinstance(networks, str):
-        if networks != "auto":
-            expected = "a number of networks, or 'auto'"
-            raise bad_value("networks", "DAHGNNClassifier", expected, repr(networks))
-        return _PRESET.networks if n <= _ROWS_FOR_SEVERAL else 1
-    check_count("networks", networks, "DAHGNNClassifier")
-    return int(networks)

@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from dahgnn.checks import bad_value, check_choice, did_you_mean
-from dahgnn.classifier.estimator import DAHGNNClassifier, count_networks
+from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import Explanation, explain, margins, suggest
 from dahgnn.classifier.labels import encode_labels
 from dahgnn.classifier.saving import load_with_notes, save_classifier
+from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
 from dahgnn.files.atomic import replacing
 from dahgnn.progress import Observer, tell_ensemble_epochs
