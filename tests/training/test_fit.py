@@ -551,12 +551,12 @@ def test_wrong_weights_are_refused(task, weights, message):
         fit_with(small_model(), *task, weights=weights)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("rate", [0.0, 0.5])
 @pytest.mark.parametrize("kind", [GCN, GAT])
-def test_a_network_called_with_weights_gives_what_it_gives_alone(task, kind, share):
+def test_a_network_called_with_weights_gives_what_it_gives_alone(task, kind, rate):
     """What a captured epoch is made of."""
     features, hypergraph, *_ = task
-    model = kind(features.shape[1], 3, dropout=share, generator=torch.Generator().manual_seed(0))
+    model = kind(features.shape[1], 3, dropout=rate, generator=torch.Generator().manual_seed(0))
     weights = {name: weight.detach().unsqueeze(0) for name, weight in model.named_parameters()}
     for weight in weights.values():
         weight.requires_grad_()

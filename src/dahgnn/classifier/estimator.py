@@ -122,7 +122,7 @@ class DAHGNNClassifier(
     device : str
         "auto" is a CUDA device if there is one; else "cpu", "cuda", "cuda:1" and so on.
     verbose : int
-        1 logs the stages and an epoch every five seconds, 2 each epoch.
+        1 logs each part of the work and an epoch every five seconds, 2 each epoch.
 
     Attributes
     ----------
@@ -305,7 +305,7 @@ class DAHGNNClassifier(
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
         stack = ensemble.combined.stack
         self.combination_ = {
-            name: stack.share(name) for name in dict.fromkeys(each.expert for each in stack.candidates)
+            name: stack.weight_share(name) for name in dict.fromkeys(each.expert for each in stack.candidates)
         }
 
     def predict(self, X: ArrayLike) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from dahgnn.checks import as_tensor, bad_type, bad_value, check_in_range
-from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation, equal_rows, network_shares
+from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation, equal_rows, mean_distributions
 from dahgnn.classifier.judgement import Estimate, count_held_out, estimate_accuracy, judge_held_out
 from dahgnn.classifier.labels import split_labels
 from dahgnn.classifier.opinions import Known, Opinions, balance
@@ -218,11 +218,11 @@ class Fitter:
         trained = self._train(networks, splits, seeds, listen)
         networks = [network.cpu().eval() for network in networks[: len(trained.logits)]]
         known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)
-        shares = [network_shares([trained.logits[number] for number in numbers]) for numbers in by_fold]
+        unseen = [mean_distributions([trained.logits[number] for number in numbers]) for numbers in by_fold]
         opinions = Opinions(
             self.given.features[:, :-1].numpy(),
             known,
-            [*shares, network_shares(trained.logits)],
+            [*unseen, mean_distributions(trained.logits)],
             self.surroundings.graph,
         )
         candidates = opinions.candidates

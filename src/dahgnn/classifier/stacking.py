@@ -91,7 +91,7 @@ class Stack:
         )
         return _normalise(np.asarray(scores))
 
-    def share(self, expert: str) -> float:
+    def weight_share(self, expert: str) -> float:
         """Return the share of all weights that an expert has, smooth or not."""
         own = [
             weight
@@ -141,10 +141,10 @@ def learn_stack(
 
     def loss(weights: Array) -> tuple[float, Array]:
         """Return the penalised negative logarithm of the likelihood, and its gradient."""
-        shares = _normalise(np.tensordot(weights, logarithms, 1))
-        likelihood = counts @ np.log(np.maximum(shares[rows, labels], 1e-300))
-        shares[rows, labels] -= 1
-        gradient = np.tensordot(logarithms, shares * counts[:, None], 2)
+        distributions = _normalise(np.tensordot(weights, logarithms, 1))
+        likelihood = counts @ np.log(np.maximum(distributions[rows, labels], 1e-300))
+        distributions[rows, labels] -= 1
+        gradient = np.tensordot(logarithms, distributions * counts[:, None], 2)
         apart = weights - prior
         return float(strength * (apart @ apart) - likelihood), gradient + 2 * strength * apart
 

@@ -106,11 +106,11 @@ def _features(options: argparse.Namespace) -> None:
     with Display() as display:
         with tell_downloads(display) as progress:
             downloads.fetch(name, folder, progress=progress, offline=options.offline)
-        with display.stage(f"Read {datasets.TITLES[name]}"):
+        with display.phase(f"Read {datasets.TITLES[name]}"):
             train, test = (datasets.load_images(name, folder, part) for part in ("train", "test"))
-        with display.stage(f"Train the CNN on {len(train.labels):,} images") as stage:
+        with display.phase(f"Train the CNN on {len(train.labels):,} images") as phase:
             path = cnn_features.make_features(
-                name, train, test, folder, config, device=options.device, callback=tell_cnn_epochs(stage)
+                name, train, test, folder, config, device=options.device, callback=tell_cnn_epochs(phase)
             )
     percent = 100 * cnn_features.read_header(path, name).cnn_test_accuracy
     print(f"\nThe CNN classifies {percent:.2f} % of the test images correctly. Features: {path}")

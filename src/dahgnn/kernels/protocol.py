@@ -86,7 +86,7 @@ class Kernels(Protocol):
     def messages_forward(
         self,
         wx: Tensor,
-        e_share: Tensor,
+        e_term: Tensor,
         vectors: Vectors,
         to_hyperedges: Incidence,
         to_nodes: Incidence,
@@ -99,7 +99,7 @@ class Kernels(Protocol):
         ----------
         wx : Tensor, (n, heads, units)
             Rows of WX.
-        e_share : Tensor, (m, heads)
+        e_term : Tensor, (m, heads)
             Products of We with the second half of α_X.
         vectors : Vectors
             The other attention vectors.
@@ -123,7 +123,7 @@ class Kernels(Protocol):
         nodes_gradient: Tensor,
         hyperedges_gradient: Tensor | None,
         wx: Tensor,
-        e_share: Tensor,
+        e_term: Tensor,
         vectors: Vectors,
         nodes: Tensor,
         hyperedges: Tensor,
@@ -138,14 +138,14 @@ class Kernels(Protocol):
         ----------
         nodes_gradient, hyperedges_gradient : Tensor, (n, heads, units), (m, heads, units)
             The gradients of the results; the latter is None where there is none.
-        wx, e_share, vectors, to_hyperedges, to_nodes, settings
+        wx, e_term, vectors, to_hyperedges, to_nodes, settings
             What `messages_forward` was given.
         nodes, hyperedges, kept
             What it returned.
 
         Returns
         -------
-        wx_gradient, e_share_gradient : Tensor, (n, heads, units), (m, heads)
+        wx_gradient, e_term_gradient : Tensor, (n, heads, units), (m, heads)
         vector_gradients : Tensor, (3, heads, units)
             The three gradients stand in the order of the vectors.
         """

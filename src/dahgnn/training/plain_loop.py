@@ -42,9 +42,9 @@ class PlainLoop:
         self.run, self.inputs, self.config, self.folded = run, inputs, config, folded
         generator = torch.Generator(inputs[0].device).manual_seed(run.seed)
 
-        def drop(values: Tensor, share: float, _: int) -> Tensor:
-            keep = torch.empty_like(values).bernoulli_(1 - share, generator=generator)
-            return values * keep / (1 - share) if share < 1 else values * 0
+        def drop(values: Tensor, rate: float, _: int) -> Tensor:
+            keep = torch.empty_like(values).bernoulli_(1 - rate, generator=generator)
+            return values * keep / (1 - rate) if rate < 1 else values * 0
 
         self.drop = drop
 

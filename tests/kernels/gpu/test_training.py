@@ -132,16 +132,16 @@ def test_adam_is_that_of_torch(runs, weight_decay):
     assert all(torch.equal(ours.weights[name], weight) for name, weight in first.items())
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
-def test_dropout_drops_its_share_and_keeps_the_mean(share):
+@pytest.mark.parametrize("rate", [0.0, 0.25, 0.5, 1.0])
+def test_dropout_drops_its_rate_and_keeps_the_mean(rate):
     epoch = torch.zeros(2, dtype=torch.int64, device=DEVICE)
     values = torch.ones(500, 2, 40, device=DEVICE)
-    result = Dropout([3, 4], epoch)(values, share, 0)
-    assert (result == 0).float().mean().item() == pytest.approx(share, abs=0.02)
-    assert result.max().item() == pytest.approx(1 / (1 - share) if share < 1 else 0)
+    result = Dropout([3, 4], epoch)(values, rate, 0)
+    assert (result == 0).float().mean().item() == pytest.approx(rate, abs=0.02)
+    assert result.max().item() == pytest.approx(1 / (1 - rate) if rate < 1 else 0)
 
 
-def test_dropout_depends_on_seed_epoch_stage_and_place_alone():
+def test_dropout_depends_on_seed_epoch_site_and_place_alone():
     epoch = torch.zeros(2, dtype=torch.int64, device=DEVICE)
     values = torch.ones(300, 2, 24, device=DEVICE)
     together = Dropout([3, 4], epoch)

@@ -1,6 +1,6 @@
 """Launch the GPU kernel of the attention, in Triton, from nodes to hyperedges and from hyperedges to nodes.
 
-Sources' shares of the scores are nowhere kept: they are products of rows that a program gathers anyway. On
+Sources' terms of the scores are nowhere kept: they are products of rows that a program gathers anyway. On
 the way to the hyperedges the extremes for the way to the nodes are found.
 """
 
@@ -18,21 +18,21 @@ from dahgnn.kernels.gpu.tiles import (
     block_of_segments,
     elu,
     gather_rows,
-    gather_shares,
+    gather_scalars,
     leaky,
     leave_extremes,
     length_of,
     load_heads,
     load_members,
     load_rows,
-    load_shares,
+    load_scalars,
     load_vector,
     no_extremes,
     present_members,
     see,
     spacing_of,
     store_rows,
-    store_shares,
+    store_scalars,
     within,
 )
 from dahgnn.kernels.incidence import Segments
@@ -86,25 +86,25 @@ def _kept_scale(
     low, factor = _density_scale(extremes, tolerance, copies, spacing, layout)
     alone = tl.arange(0, 1)
     first_alone = alone == tl.program_id(0)
-    store_shares(scale, low[None, :], alone, first_alone, layout, 2, 0)
-    store_shares(scale, factor[None, :], alone, first_alone, layout, 2, 1)
+    store_scalars(scale, low[None, :], alone, first_alone, layout, 2, 0)
+    store_scalars(scale, factor[None, :], alone, first_alone, layout, 2, 1)
     return low, factor
 
 
 @jit
-def _target_shares(
-    shares: tl.tensor,
+def _target_terms(
+    terms: tl.tensor,
     target_rows: tl.tensor,
     rows: tl.tensor,
     target_vector: tl.tensor,
     layout: tl.constexpr,
 ) -> tl.tensor:
-    """Return the targets' shares of the scores, (rows, heads), as given or as products of rows."""
-    if shares is None:
-        share = tl.sum(load_rows(target_rows, rows, layout) * target_vector[None, :, :], 2)
+    """Return the targets' terms of the scores, (rows, heads), as given or as products of rows."""
+    if terms is None:
+        term = tl.sum(load_rows(target_rows, rows, layout) * target_vector[None, :, :], 2)
     else:
-        share = load_shares(shares, rows, layout)
-    return share
+        term = load_scalars(terms, rows, layout)
+    return term
 
 
 @jit
@@ -132,7 +132,7 @@ def _add_members(sums: tl.tensor, raw: tl.tensor, scores: tl.tensor, tile: tl.te
 def _store_sums(
     results: tl.tensor,
     sums: tl.tensor,
-    share: tl.tensor,
+    term: tl.tensor,
     lengths: tl.tensor,
     rows: tl.tensor,
     mine: tl.tensor,
@@ -153,9 +153,9 @@ def _store_sums(
     store_rows(output, both, rows, mine, layout)
     store_rows(positive, plus, rows, mine, layout)
     store_rows(negative, minus, rows, mine, layout)
-    store_shares(notes, share, rows, mine, layout, 3, 0)
-    store_shares(notes, tl.where(some, highest + tl.log(total), 0.0), rows, mine, layout, 3, 1)
-    store_shares(notes, above * inverse, rows, mine, layout, 3, 2)
+    store_scalars(notes, term, rows, mine, layout, 3, 0)
+    store_scalars(notes, tl.where(some, highest + tl.log(total), 0.0), rows, mine, layout, 3, 1)
+    store_scalars(notes, above * inverse, rows, mine, layout, 3, 2)
     return both
 
 
@@ -167,7 +167,7 @@ def _attend_rows(
     offsets: tl.tensor,
     indices: tl.tensor,
     values: tl.tensor,
-    shares: tl.tensor,
+    terms: tl.tensor,
     target_rows: tl.tensor,
     density: tl.tensor,
     results: tl.tensor,
@@ -188,21 +188,21 @@ def _attend_rows(
         offsets, indices, first, targets, block_rows, longest
     )
     members = load_members(segments, lengths, 0, block_members)
-    share = _target_shares(shares, target_rows, rows, target_vector, layout)
-    highest = tl.full([block_rows, heads], -float("inf"), share.dtype)
-    total = tl.full([block_rows, heads], 0.0, share.dtype)
-    above = tl.full([block_rows, heads], 0.0, share.dtype)
-    crowd = tl.full([block_rows, heads], 0.0, share.dtype)
-    reach = tl.full([block_rows, heads], -float("inf"), share.dtype)
-    plus = tl.full([block_rows, heads, layout[3]], 0.0, share.dtype)
-    minus = tl.full([block_rows, heads, layout[3]], 0.0, share.dtype)
+    term = _target_terms(terms, target_rows, rows, target_vector, layout)
+    highest = tl.full([block_rows, heads], -float("inf"), term.dtype)
+    total = tl.full([block_rows, heads], 0.0, term.dtype)
+    above = tl.full([block_rows, heads], 0.0, term.dtype)
+    crowd = tl.full([block_rows, heads], 0.0, term.dtype)
+    reach = tl.full([block_rows, heads], -float("inf"), term.dtype)
+    plus = tl.full([block_rows, heads, layout[3]], 0.0, term.dtype)
+    minus = tl.full([block_rows, heads, layout[3]], 0.0, term.dtype)
     for start in range(0, within(length, longest), block_members):
         there = present_members(lengths, start, block_members)[:, :, None]
         tile = gather_rows(values, members, layout)
-        raw = tl.sum(tile * source_vector[None, None, :, :], 3) + share[None, :, :]
+        raw = tl.sum(tile * source_vector[None, None, :, :], 3) + term[None, :, :]
         scores = leaky(raw, slope)
         if density is not None:
-            dense = gather_shares(density, members, layout)
+            dense = gather_scalars(density, members, layout)
             scores += (dense - scaling[0][None, None, :]) * scaling[1][None, None, :]
             crowd += tl.sum(tl.where(there, dense, 0.0), 0)
         if next_vector is not None:
@@ -213,9 +213,9 @@ def _attend_rows(
         so_far = highest, total, above, plus, minus
         highest, total, above, plus, minus = _add_members(so_far, raw, scores, tile)
     sums = highest, total, above, plus, minus
-    both = _store_sums(results, sums, share, lengths, rows, mine, activation, layout)
+    both = _store_sums(results, sums, term, lengths, rows, mine, activation, layout)
     if next_vector is not None:
-        store_shares(results[4], crowd, rows, mine, layout)
+        store_scalars(results[4], crowd, rows, mine, layout)
         scores = leaky(tl.sum(both * next_vector[None, :, :], 2) + reach, slope)
         seen = see(seen, crowd, scores, mine)
     return seen, length
@@ -226,7 +226,7 @@ def _attend_kernel(
     offsets: tl.tensor,
     indices: tl.tensor,
     values: tl.tensor,
-    shares: tl.tensor,
+    terms: tl.tensor,
     target_rows: tl.tensor,
     density: tl.tensor,
     extremes: tl.tensor,
@@ -268,7 +268,7 @@ def _attend_kernel(
     for block in range(tl.program_id(0).to(tl.int64), count, tl.num_programs(0)):
         first = block * block_rows
         seen, length = _attend_rows(
-            first, targets, seen, offsets, indices, values, shares, target_rows, density, results,
+            first, targets, seen, offsets, indices, values, terms, target_rows, density, results,
             source_vector, target_vector, following, scaling, slope, activation,
             layout, block_rows, block_members, longest,
         )  # fmt: skip
@@ -276,7 +276,7 @@ def _attend_kernel(
             for row in range(first, tl.minimum(first + block_rows, targets)):
                 if length_of(offsets, row) > longest:
                     seen, _ = _attend_rows(
-                        row, targets, seen, offsets, indices, values, shares, target_rows, density, results,
+                        row, targets, seen, offsets, indices, values, terms, target_rows, density, results,
                         source_vector, target_vector, following, scaling, slope, activation,
                         layout, 1, wide, None,
                     )  # fmt: skip
@@ -324,7 +324,7 @@ def attend(
     segments : Segments
         The sources of each target.
     target : Tensor, (targets, heads) or (targets, heads, units)
-        The targets' shares of the scores, or rows whose product with the second vector they are.
+        The targets' terms of the scores, or rows whose product with the second vector they are.
     vectors : tuple of Tensor, (heads, units)
         For the sources, for nodes as targets, and for the sources of the next pass, if there is one.
     density : Density or None
@@ -339,17 +339,17 @@ def attend(
     sums, positive, negative : Tensor, (targets, heads, units)
         The sums, and the parts of which they are made, of scores above zero and below.
     notes : Tensor, (targets, 3, heads)
-        The share of the scores, the logarithm of the weights' sum, and the part of it above zero.
+        The term of the scores, the logarithm of the weights' sum, and the part of it above zero.
     """
     targets, (_, heads, units) = len(segments), values.shape
     sums, positive, negative = (values.new_empty(targets, heads, units) for _ in range(3))
     notes = values.new_empty(targets, 3, heads)
     dense, extremes, scale, crowds, found = density or (None,) * 5
-    shares, rows = (target, None) if target.dim() == 2 else (None, target)
+    terms, rows = (target, None) if target.dim() == 2 else (None, target)
     strides = [0 if vector is None else vector.stride(0) for vector in vectors]
     blocks = divide(values, segments)
     launch(
-        _attend_kernel, blocks.grid, segments.offsets, segments.indices, values, shares, rows,
+        _attend_kernel, blocks.grid, segments.offsets, segments.indices, values, terms, rows,
         dense, extremes, sums, positive, negative, notes, crowds, scale, found,
         *vectors, *strides, targets, blocks.blocks,
         tolerance=tolerance, slope=slope, activation=activation, copies=COPIES, spacing=spacing_of(heads),

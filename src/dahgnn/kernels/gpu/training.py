@@ -66,9 +66,9 @@ def _score_kernel(
     tl.store(partial + 2 * block, tl.sum(tl.where(present, loss, 0.0), 0))
     tl.store(partial + 2 * block + 1, tl.sum(correct.to(tl.int32), 0).to(partial.dtype.element_ty))
     if gradient is not None:
-        share = tl.load(block_weights + block)  # zero for the nodes of the validation
-        if share > 0:
-            slope = (weight / total[:, None] - tl.where(own, 1.0, 0.0)) * share
+        block_weight = tl.load(block_weights + block)  # zero for the nodes of the validation
+        if block_weight > 0:
+            slope = (weight / total[:, None] - tl.where(own, 1.0, 0.0)) * block_weight
             tl.store(gradient + cells, slope, mask=inside)
 
 
@@ -375,27 +375,27 @@ def _dropout_kernel(
     seeds: tl.tensor,
     epoch: tl.tensor,
     size: int,
-    share: float,
-    stage: int,
+    rate: float,
+    site: int,
     runs: tl.constexpr,
     units: tl.constexpr,
     block: tl.constexpr,
     overlap: tl.constexpr,
 ) -> None:
-    """Drop a share of the units of a run; seed, epoch, stage and place alone decide what falls."""
+    """Drop a share of the units of a run; seed, epoch, site and place alone decide what falls."""
     begin(overlap)
     run = tl.program_id(1)
     place = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     row, unit = place // units, place % units
     cells = (row * runs + run) * units + unit
     inside = place < size
-    # The counters of Philox (Salmon et al., 2011) are place, epoch and stage, its key is the seed.
+    # The counters of Philox (Salmon et al., 2011) are place, epoch and site, its key is the seed.
     low, high = (place & 0xFFFFFFFF).to(tl.uint32), (place >> 32).to(tl.uint32)
     now = tl.load(epoch + run).to(tl.uint32)
-    draw, _, _, _ = tl.philox(tl.load(seeds + run), low, high, now, now * 0 + stage)
-    keep = (draw >> 8).to(tl.float32) * (1 / 16777216.0) >= share
+    draw, _, _, _ = tl.philox(tl.load(seeds + run), low, high, now, now * 0 + site)
+    keep = (draw >> 8).to(tl.float32) * (1 / 16777216.0) >= rate
     number = tl.load(values + cells, mask=inside, other=0.0)
-    tl.store(result + cells, tl.where(keep, number / (1 - share), 0.0).to(number.dtype), mask=inside)
+    tl.store(result + cells, tl.where(keep, number / (1 - rate), 0.0).to(number.dtype), mask=inside)
 
 
 class Dropout:
@@ -412,31 +412,31 @@ class Dropout:
     def __init__(self, seeds: Sequence[int], epoch: Tensor) -> None:
         self.seeds, self.epoch = torch.tensor(seeds, device=epoch.device), epoch
 
-    def __call__(self, values: Tensor, share: float, stage: int) -> Tensor:
+    def __call__(self, values: Tensor, rate: float, site: int) -> Tensor:
         """Return the values (n, runs, units) without a share of the units; the rest grows to make up.
 
-        Other units fall in each stage, of which a network has as many as places where it drops.
+        Other units fall at each site, of which a network has as many as places where it drops units.
         """
-        return cast(Tensor, _Dropout.apply(values, self, share, stage))
+        return cast(Tensor, _Dropout.apply(values, self, rate, site))
 
-    def drop(self, values: Tensor, share: float, stage: int) -> Tensor:
-        """Drop, without a gradient; a second time in the same epoch and stage the same units fall."""
+    def drop(self, values: Tensor, rate: float, site: int) -> Tensor:
+        """Drop, without a gradient; a second time at the same epoch and site the same units fall."""
         values = values.contiguous()
         rows, runs, units = values.shape
         result = torch.empty_like(values)
-        if share == 1:
+        if rate == 1:
             return result.zero_()
         launch(
             _dropout_kernel, (-(-rows * units // 1024), runs), values, result, self.seeds, self.epoch,
-            rows * units, share, stage, warps=4, runs=runs, units=units, block=1024,
+            rows * units, rate, site, warps=4, runs=runs, units=units, block=1024,
         )  # fmt: skip
         return result
 
 
 class _Dropout(Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, dropout: Dropout, share: float, stage: int) -> Tensor:
-        ctx.drop = partial(dropout.drop, share=share, stage=stage)
+    def forward(ctx: Any, values: Tensor, dropout: Dropout, rate: float, site: int) -> Tensor:
+        ctx.drop = partial(dropout.drop, rate=rate, site=site)
         return cast(Tensor, ctx.drop(values))
 
     @staticmethod
