@@ -90,6 +90,19 @@ def test_known_neighbours_are_measured(features):
     assert (around.k, around.scales) == (4, None)
 
 
+def test_known_neighbours_in_any_order_are_sorted_by_distance(features):
+    found = knn(features, 4)
+    measured = measure_neighbors(found.indices[:, [2, 0, 3, 1]], features)
+    assert torch.equal(measured.indices, found.indices)
+    np.testing.assert_allclose(measured.distances, found.distances, rtol=1e-5)
+    plain, shuffled = (
+        find_surroundings(features, 4, "euclidean", each, CPU)
+        for each in (found.indices, found.indices[:, [2, 0, 3, 1]])
+    )
+    assert torch.equal(plain.hypergraph.by_node.indices, shuffled.hypergraph.by_node.indices)
+    assert (plain.graph.similarities != shuffled.graph.similarities).nnz == 0
+
+
 def test_a_row_among_its_own_neighbours_makes_no_difference(features):
     found = knn(features, 4)
     with_self = torch.cat([torch.arange(60)[:, None], found.indices], 1)

@@ -160,7 +160,10 @@ def find_surroundings(
 
 
 def measure_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Neighbors:
-    """Return known neighbours and how far they are, which decides what hyperedges a new row joins."""
+    """Return known neighbours, nearest first, and how far they are.
+
+    The distances decide what hyperedges a new row joins, and how similar neighbours are.
+    """
     given = neighbors.indices if isinstance(neighbors, Neighbors) else neighbors
     indices = as_tensor(given, "neighbors", "fit").cpu()
     if indices.dim() != 2 or len(indices) != len(features) or indices.shape[1] == 0:
@@ -168,8 +171,9 @@ def measure_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Nei
     check_in_range(indices, "neighbors", "fit", below=len(features), what="n_nodes")
     indices = indices.to(torch.int64)
     exact = features.double()
-    distances = [(exact - exact[column]).norm(dim=1) for column in indices.T]
-    return Neighbors(indices, torch.stack(distances, 1).to(features.dtype))
+    distances = torch.stack([(exact - exact[column]).norm(dim=1) for column in indices.T], 1)
+    nearest_first = distances.to(features.dtype).sort(dim=1, stable=True)
+    return Neighbors(indices.gather(1, nearest_first.indices), nearest_first.values)
 
 
 def check_hypergraph(hypergraph: object, neighbors: object, n: int) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from dahgnn.classifier.experts import FEATURE_EXPERTS, LabelledRows, Model
-from dahgnn.classifier.stacking import CANDIDATES, Candidate
+from dahgnn.classifier.stacking import CANDIDATES, FAVOURITE, Candidate
 from dahgnn.graph.diffusion import SimilarityGraph
 
 Array = NDArray[Any]
@@ -134,11 +134,11 @@ class Opinions:
 
 
 def spread_labels(known: Known, graph: SimilarityGraph, seen: Array) -> Array:
-    """Return what the favourite candidate says of all rows from some of the labels alone, (n, c)."""
+    """Return what `FAVOURITE` says of all rows from some of the labels alone, (n, c)."""
     rows, targets = known.rows[seen], np.eye(known.n_classes)[known.labels[seen]]
     potentials = graph.spread_poisson(rows, targets, weights=known.weights[seen])
     prior = potential_distributions(potentials, usual_potential(potentials))
-    return graph.smooth(rows, targets, prior, 0.1)
+    return graph.smooth(rows, targets, prior, FAVOURITE.strength)
 
 
 def usual_potential(potentials: Array) -> float:

@@ -44,9 +44,11 @@ EXPERT_TITLES = {
     "laplace": "Laplace learning",
 }
 
+# Who is believed most where no label is held out.
+FAVOURITE = Candidate("poisson", 0.1)
 CANDIDATES = (
     Candidate("laplace", 0.0),
-    Candidate("poisson", 0.1),
+    FAVOURITE,
     Candidate("poisson", math.inf),
     Candidate("linear", 0.1),
     Candidate("linear", math.inf),
@@ -60,7 +62,7 @@ CANDIDATES = (
 )
 # Who is believed where no label is held out. Where some are, half of the weight before them is in these, half
 # in all candidates alike.
-_FAVOURITES = {Candidate("poisson", 0.1): 0.75, Candidate("linear", 0.1): 0.25}
+_FAVOURITES = {FAVOURITE: 0.75, Candidate("linear", 0.1): 0.25}
 # How much a squared difference from that costs, in the logarithm of the likelihood, for each candidate.
 _PENALTY = 0.1
 # The share of every opinion that is the same for all classes: nobody is certain.
