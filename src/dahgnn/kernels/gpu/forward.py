@@ -58,23 +58,6 @@ def _found(
 
 @jit
 def _density_scale(
-    extremes: tl.tensor,
-    tolerance: tl.constexpr,
-    copies: tl.constexpr,
-    spacing: tl.constexpr,
-    layout: tl.constexpr,
-) -> tl.tensor:
-    """Return what to subtract from densities and what to multiply them with, (heads,) each, (5)."""
-    low = -_found(extremes, 0, copies, spacing, layout)
-    high = _found(extremes, 1, copies, spacing, layout)
-    peak = tl.maximum(_found(extremes, 2, copies, spacing, layout), 0.0)
-    span = high - low
-    equal = span <= tolerance * tl.maximum(tl.abs(high), 1.0)
-    return low, tl.where(equal, 0.0, peak / tl.where(equal, 1.0, span))
-
-
-@jit
-def _kept_scale(
     scale: tl.tensor,
     extremes: tl.tensor,
     tolerance: tl.constexpr,
@@ -82,8 +65,16 @@ def _kept_scale(
     spacing: tl.constexpr,
     layout: tl.constexpr,
 ) -> tl.tensor:
-    """Return what `_density_scale` does; the first program also stores it."""
-    low, factor = _density_scale(extremes, tolerance, copies, spacing, layout)
+    """Return what to subtract from densities and what to multiply them with, (heads,) each, (5).
+
+    The first program also stores both.
+    """
+    low = -_found(extremes, 0, copies, spacing, layout)
+    high = _found(extremes, 1, copies, spacing, layout)
+    peak = tl.maximum(_found(extremes, 2, copies, spacing, layout), 0.0)
+    span = high - low
+    equal = span <= tolerance * tl.maximum(tl.abs(high), 1.0)
+    factor = tl.where(equal, 0.0, peak / tl.where(equal, 1.0, span))
     alone = tl.arange(0, 1)
     first_alone = alone == tl.program_id(0)
     store_scalars(scale, low[None, :], alone, first_alone, layout, 2, 0)
@@ -264,7 +255,7 @@ def _attend_kernel(
     source_vector = load_vector(source_vector, source_stride, layout)
     target_vector = load_vector(target_vector, target_stride, layout)
     following = None if next_vector is None else load_vector(next_vector, next_stride, layout)
-    scaling = None if density is None else _kept_scale(scale, extremes, tolerance, copies, spacing, layout)
+    scaling = None if density is None else _density_scale(scale, extremes, tolerance, copies, spacing, layout)
     for block in range(tl.program_id(0).to(tl.int64), count, tl.num_programs(0)):
         first = block * block_rows
         seen, length = _attend_rows(
