@@ -105,7 +105,7 @@ class Case:
     """Inputs of the layer, and what to do."""
 
     paths: Paths
-    inputs: list[Tensor]  # wx, e_share, and the three vectors
+    inputs: list[Tensor]  # wx, e_term, and the three vectors
     gradients: tuple[Tensor, Tensor | None]
     delta: float | None = 0.15
     activation: bool = True
@@ -120,17 +120,17 @@ class Case:
         )
 
     def forward(self) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-        wx, e_share, *vectors = self.inputs
+        wx, e_term, *vectors = self.inputs
         neighbours = None if self.delta is None else self.paths.neighbours
         return gpu_kernels.messages_forward(
-            wx, e_share, Vectors(*vectors), self.paths.to_hyperedges, self.paths.to_nodes, neighbours,
+            wx, e_term, Vectors(*vectors), self.paths.to_hyperedges, self.paths.to_nodes, neighbours,
             self.settings,
         )  # fmt: skip
 
     def backward(self) -> list[Tensor]:
-        wx, e_share, *vectors = self.inputs
+        wx, e_term, *vectors = self.inputs
         wx_gradient, e_gradient, vector_gradients = gpu_kernels.messages_backward(
-            *self.gradients, wx, e_share, Vectors(*vectors), *self.forward(),
+            *self.gradients, wx, e_term, Vectors(*vectors), *self.forward(),
             self.paths.to_hyperedges, self.paths.to_nodes, self.settings,
         )  # fmt: skip
         return [wx_gradient, e_gradient, *vector_gradients]
@@ -158,12 +158,12 @@ def make_case(
     n, m = len(paths.to_nodes.forward), len(paths.to_hyperedges.forward)
     sizes = [(n, heads, units), (m, heads), (2, heads, 2 * units), (n, heads, units), (m, heads, units)]
     drawn = [normal(*size, seed=seed).to(DEVICE, dtype) for seed, size in enumerate(sizes)]
-    wx, e_share, (alpha_x, alpha_e), *gradients = drawn
+    wx, e_term, (alpha_x, alpha_e), *gradients = drawn
     if n > 5:
         wx[3] = 0
     # As the layer has them: halves of longer vectors.
     vectors = [alpha_x[:, :units], alpha_e[:, units:], alpha_e[:, :units]]
-    return Case(paths, [wx, e_share, *vectors], tuple(gradients), **settings)
+    return Case(paths, [wx, e_term, *vectors], tuple(gradients), **settings)
 
 
 def assert_near(actual: Tensor, expected: Tensor) -> None:

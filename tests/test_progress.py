@@ -18,7 +18,7 @@ class Recorder:
         self.told = []
 
     @contextmanager
-    def stage(self, name):
+    def phase(self, name):
         self.told.append(f"{name} begins")
         yield lambda done, total, text="", *, seconds_left=None: self.told.append(
             (name, done, total, text, seconds_left)
@@ -64,7 +64,7 @@ def test_fits_are_counted():
     assert told == [((3, 1000, "3 of 1,000  mnist"), {})]
 
 
-def test_each_file_is_a_stage_until_all_downloads_are_done():
+def test_each_file_is_a_phase_until_all_downloads_are_done():
     observer = Recorder()
     with tell_downloads(observer) as tell:
         for file, received in (("a", 2**19), ("b", 2**20), ("a", 2**20)):
@@ -83,6 +83,6 @@ def test_each_file_is_a_stage_until_all_downloads_are_done():
 def test_a_silent_observer_takes_everything(capfd):
     observer = SilentObserver()
     observer.note("a sentence")
-    with observer.stage("work") as progress:
+    with observer.phase("work") as progress:
         progress(1, 2, "half", seconds_left=3.0)
     assert capfd.readouterr() == ("", "")

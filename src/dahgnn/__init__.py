@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from dahgnn.nn.layers import DensityAwareAttention, HypergraphConvolution
     from dahgnn.nn.model import DAHGNN
     from dahgnn.nn.saving import load_model, save_model
-    from dahgnn.training.fit import FitResult, fit, fit_many
+    from dahgnn.training.fit import FitResult, fit, fit_many, fit_request
+    from dahgnn.training.inputs import FitRequest
     from dahgnn.training.splits import Split, split_per_class
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "PRESETS",
     "DAHGNNClassifier",
     "DensityAwareAttention",
+    "FitRequest",
     "FitResult",
     "Hypergraph",
     "HypergraphConvolution",
@@ -39,6 +41,7 @@ __all__ = [
     "__version__",
     "fit",
     "fit_many",
+    "fit_request",
     "load_classifier",
     "load_model",
     "save_classifier",
@@ -50,6 +53,7 @@ _MODULES = {
     "DAHGNN": "nn.model",
     "DAHGNNClassifier": "classifier.estimator",
     "DensityAwareAttention": "nn.layers",
+    "FitRequest": "training.inputs",
     "FitResult": "training.fit",
     "HGNN": "nn.hgnn",
     "Hypergraph": "graph.hypergraph",
@@ -60,6 +64,7 @@ _MODULES = {
     "TrainingConfig": "config",
     "fit": "training.fit",
     "fit_many": "training.fit",
+    "fit_request": "training.fit",
     "load_classifier": "classifier.saving",
     "load_model": "nn.saving",
     "save_classifier": "classifier.saving",

@@ -1,8 +1,8 @@
 """What long work tells whoever watches it.
 
-Work that takes long gets an `Observer`. It opens a stage for each thing that it does, and may tell within
-the stage how far it is. The command line shows this on a terminal, a test records it, `SilentObserver`
-ignores it. The functions ``tell_…`` translate what fits and downloads report into the words of a stage.
+Work that takes long gets an `Observer`. It opens a phase for each thing that it does, and may tell within
+the phase how far it is. The command line shows this on a terminal, a test records it, `SilentObserver`
+ignores it. The functions ``tell_…`` translate what fits and downloads report into the words of a phase.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """What a stage hears of the work that is done in it."""
+    """What a phase hears of the work that is done in it."""
 
     def __call__(
         self, done: float, total: float, text: str = "", *, seconds_left: float | None = None
     ) -> None:
-        """Tell how far the stage is.
+        """Tell how far the phase is.
 
         Parameters
         ----------
         done, total : float
-            How much of the work is done, and how much there is in all, in any unit. The first call of a stage
+            How much of the work is done, and how much there is in all, in any unit. The first call of a phase
             may start above zero, when earlier work is continued.
         text : str
             A few words for a reader, as "3 of 10".
@@ -35,8 +35,8 @@ class Progress(Protocol):
 class Observer(Protocol):
     """Whoever wants to see the progress of long work."""
 
-    def stage(self, name: str) -> AbstractContextManager[Progress]:
-        """Enter a stage, which lasts until the block ends; the block may tell its progress."""
+    def phase(self, name: str) -> AbstractContextManager[Progress]:
+        """Enter a phase, which lasts until the block ends; the block may tell its progress."""
 
     def note(self, text: str) -> None:
         """Receive a sentence that a user should read."""
@@ -46,8 +46,8 @@ class SilentObserver:
     """An observer that shows nothing."""
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Progress]:  # noqa: ARG002
-        """Enter a stage that nobody sees."""
+    def phase(self, name: str) -> Iterator[Progress]:  # noqa: ARG002
+        """Enter a phase that nobody sees."""
         yield _ignore
 
     def note(self, text: str) -> None:
@@ -55,7 +55,7 @@ class SilentObserver:
 
 
 def _ignore(done: float, total: float, text: str = "", *, seconds_left: float | None = None) -> None:
-    """Ignore what a stage is told."""
+    """Ignore what a phase is told."""
 
 
 class EpochNumbers(Protocol):
@@ -136,13 +136,13 @@ def tell_fits(progress: Progress) -> Callable[[int, int, str], None]:
 
 @contextmanager
 def tell_downloads(observer: Observer) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a callback for the bytes of downloads: file, bytes received, and size; each file is a stage."""
-    with ExitStack() as stages:
+    """Yield a callback for the bytes of downloads: file, bytes received, and size; each file is a phase."""
+    with ExitStack() as phases:
         known: dict[str, Progress] = {}
 
         def tell(file: str, received: int, size: int) -> None:
             if file not in known:
-                known[file] = stages.enter_context(observer.stage(f"Download {file}"))
+                known[file] = phases.enter_context(observer.phase(f"Download {file}"))
             known[file](received, size, f"{received / 2**20:.1f} of {size / 2**20:.1f} MiB")
 
         yield tell

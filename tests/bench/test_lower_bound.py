@@ -9,12 +9,12 @@ from dahgnn.bench.lower_bound import Floor, Machine, Size, floor
 def test_floor_by_hand():
     # 3 hyperedges of 5 used columns; the large product has 32 columns.
     # Operations: forward 2·3·5·32 = 960, backward as many. Words read: 15 each way.
-    # Layer 1, rows of 32 and 4 shares, 2 nodes + 3 hyperedges, 6 incidences; each direction:
-    #   forward   reads and writes 5 rows, reads 5 shares, writes 6 coefficients, reads 6 indices:
+    # Layer 1, rows of 32 and 4 terms, 2 nodes + 3 hyperedges, 6 incidences; each direction:
+    #   forward   reads and writes 5 rows, reads 5 terms, writes 6 coefficients, reads 6 indices:
     #             160 + 20 + 24 + 6 = 210
     #   backward  twice the rows (read 5 and their gradients, of which one side is written), twice the
-    #             shares (read, and gradients written), coefficients, indices: 320 + 40 + 24 + 6 = 390
-    # Layer 2, rows of 10 and 1 share: 50 + 5 + 6 + 6 = 67 and 100 + 10 + 6 + 6 = 122.
+    #             terms (read, and gradients written), coefficients, indices: 320 + 40 + 24 + 6 = 390
+    # Layer 2, rows of 10 and 1 term: 50 + 5 + 6 + 6 = 67 and 100 + 10 + 6 + 6 = 122.
     size = Size(nodes=2, hyperedges=3, incidences=6, columns=5)
     words = 2 * (210 + 390) + 2 * (67 + 122)
     slow_product = floor(size, Machine(bandwidth=4.0, rate=10.0))

@@ -9,8 +9,8 @@ from scipy.special import softmax
 
 from dahgnn import DAHGNNClassifier
 from dahgnn.classifier import ensemble as module
-from dahgnn.classifier.ensemble import Combined, Evaluation, equal_rows, network_shares
-from dahgnn.classifier.opinions import potential_shares, usual_potential
+from dahgnn.classifier.ensemble import Combined, Evaluation, equal_rows, mean_distributions
+from dahgnn.classifier.opinions import potential_distributions, usual_potential
 from dahgnn.classifier.stacking import Candidate
 from dahgnn.config import PRESETS
 from dahgnn.graph.local_scale import LocalScale
@@ -161,7 +161,7 @@ def test_new_rows_stand_between_an_expert_and_their_neighbours(expert, strength)
         "networks": NETWORKS,
         "linear": np.array([[0.25, 0.75]] * 2),
         "laplace": np.full((2, 2), 0.5),
-        "poisson": potential_shares(around(potentials), usual_potential(potentials)),
+        "poisson": potential_distributions(around(potentials), usual_potential(potentials)),
     }[expert]
     expected = prior if strength == np.inf else (around(FITTED) + strength * prior) / (1 + strength)
     found = combined.for_new(np.zeros((2, 3)), NETWORKS, NEIGHBORS)
@@ -206,4 +206,4 @@ def test_equal_rows_have_one_number():
 def test_networks_share_by_the_mean_of_their_distributions():
     logits = [torch.tensor([[1.0, 0.0]]), torch.tensor([[-2.0, 3.0]])]
     expected = (softmax([[1.0, 0.0]], 1) + softmax([[-2.0, 3.0]], 1)) / 2
-    np.testing.assert_allclose(network_shares(logits), expected)
+    np.testing.assert_allclose(mean_distributions(logits), expected)

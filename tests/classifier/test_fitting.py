@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from dahgnn import DAHGNNClassifier, Hypergraph
-from dahgnn.classifier.fitting import Fitter, check_hypergraph, find_surroundings, measure_neighbors
+from dahgnn.classifier.fitting import (
+    Fitter,
+    GivenRows,
+    check_hypergraph,
+    find_surroundings,
+    measure_neighbors,
+)
 from dahgnn.config import PRESETS, ModelConfig
 from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.local_scale import LocalScale
@@ -34,23 +40,21 @@ def make_fitter(n=60, known=24, **changes):
     labels = np.arange(n) % 3
     rows = 2 * generator.normal(size=(3, 4))[labels] + generator.normal(size=(n, 4))
     scaling = choose_scaling(rows, "columns")
-    features = scaling.apply(rows)
-    given = {
-        "scaling": scaling,
-        "features": features,
-        "labels": torch.from_numpy(np.where(np.arange(n) < known, labels, -1)),
-        "weights": None,
-        "surroundings": find_surroundings(features, 5, "local-scale", None, CPU),
-        "training": QUICK,
-        "class_shares": None,
-        "device": CPU,
-        "merge_equal": True,
-    }
-    return Fitter(**given | changes)
+    given = GivenRows(
+        scaling=scaling,
+        features=scaling.apply(rows),
+        classes=np.arange(3),
+        labels=torch.from_numpy(np.where(np.arange(n) < known, labels, -1)),
+        weights=None,
+        class_prior=None,
+    )
+    surroundings = find_surroundings(given.features, 5, "local-scale", None, CPU)
+    given = replace(given, **changes)
+    return Fitter(given=given, surroundings=surroundings, training=QUICK, device=CPU, merge_equal=True)
 
 
 def run(fitter, held):
-    known = np.flatnonzero(fitter.labels.numpy() >= 0)
+    known = np.flatnonzero(fitter.given.labels.numpy() >= 0)
     splits = [Split(train=np.setdiff1d(known, each), validation=each, test=[]) for each in held]
     networks = [
         DAHGNN(5, 3, SMALL, generator=torch.Generator().manual_seed(seed)) for seed in range(len(held))
@@ -84,6 +88,19 @@ def test_known_neighbours_are_measured(features):
         np.testing.assert_allclose(measured.distances, found.distances, rtol=1e-5)
     around = find_surroundings(features, 9, "local-scale", found, CPU)
     assert (around.k, around.scales) == (4, None)
+
+
+def test_known_neighbours_in_any_order_are_sorted_by_distance(features):
+    found = knn(features, 4)
+    measured = measure_neighbors(found.indices[:, [2, 0, 3, 1]], features)
+    assert torch.equal(measured.indices, found.indices)
+    np.testing.assert_allclose(measured.distances, found.distances, rtol=1e-5)
+    plain, shuffled = (
+        find_surroundings(features, 4, "euclidean", each, CPU)
+        for each in (found.indices, found.indices[:, [2, 0, 3, 1]])
+    )
+    assert torch.equal(plain.hypergraph.by_node.indices, shuffled.hypergraph.by_node.indices)
+    assert (plain.graph.similarities != shuffled.graph.similarities).nnz == 0
 
 
 def test_a_row_among_its_own_neighbours_makes_no_difference(features):
@@ -159,10 +176,10 @@ def test_each_held_out_row_is_judged_once(held):
     assert not found.interrupted
 
 
-def test_known_class_shares_are_those_of_the_fitted_rows():
-    shares = np.array([0.6, 0.3, 0.1])
-    found = run(make_fitter(class_shares=shares), [[0, 1, 2], [3, 4, 5]])
-    np.testing.assert_allclose(found.ensemble.fitted.distributions.mean(0), shares, atol=1e-3)
+def test_a_class_prior_is_the_mean_of_the_fitted_rows():
+    prior = np.array([0.6, 0.3, 0.1])
+    found = run(make_fitter(class_prior=prior), [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_allclose(found.ensemble.fitted.distributions.mean(0), prior, atol=1e-3)
 
 
 def test_on_noise_the_held_out_accuracy_is_that_of_a_guess():

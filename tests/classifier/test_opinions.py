@@ -10,7 +10,7 @@ from dahgnn.classifier.opinions import (
     Known,
     Opinions,
     balance,
-    potential_shares,
+    potential_distributions,
     smooth_new,
     spread_labels,
     usual_potential,
@@ -183,14 +183,16 @@ def test_potentials_become_distributions():
     potentials = np.array([[1.0, -1.0, 0.0], [3.0, 2.0, 2.0], [0.5, 0.0, 0.0]])
     assert usual_potential(potentials) == 1.0
     expected = softmax(module._SHARPNESS * potentials, axis=1)
-    np.testing.assert_allclose(potential_shares(potentials, 1.0), expected)
-    np.testing.assert_allclose(potential_shares(7 * potentials, usual_potential(7 * potentials)), expected)
+    np.testing.assert_allclose(potential_distributions(potentials, 1.0), expected)
+    np.testing.assert_allclose(
+        potential_distributions(7 * potentials, usual_potential(7 * potentials)), expected
+    )
 
 
 def test_potentials_without_a_size_say_nothing():
     assert usual_potential(np.zeros((4, 2))) == 1.0
-    np.testing.assert_allclose(potential_shares(np.zeros((4, 2)), 1.0), 0.5)
-    enormous = potential_shares(np.array([[1e300, -1e300]]), 1.0)
+    np.testing.assert_allclose(potential_distributions(np.zeros((4, 2)), 1.0), 0.5)
+    enormous = potential_distributions(np.array([[1e300, -1e300]]), 1.0)
     assert np.isfinite(enormous).all()
     assert enormous[0, 0] > 0.999
 

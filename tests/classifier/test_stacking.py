@@ -52,7 +52,7 @@ def test_who_is_right_counts_more():
     labels = np.arange(200) % 4
     good, bad = opinions_of(labels, 4, 3.0, 0), opinions_of((labels + 1) % 4, 4, 3.0, 1)
     stack = learn_stack([RIGHT, WRONG], [good, bad], labels)
-    assert stack.share("networks") > 0.95
+    assert stack.weight_share("networks") > 0.95
     assert (stack.combine([good, bad][: len(stack.candidates)]).argmax(1) == labels).mean() > 0.9
 
 
@@ -97,7 +97,7 @@ def test_where_nobody_is_worth_anything_all_classes_are_about_as_likely():
     contrary = np.where(np.eye(2)[labels] == 1, 0.1, 0.9)
     stack = learn_stack([RIGHT, WRONG], [contrary, contrary], labels)
     assert 0 < sum(stack.weights) <= 0.01
-    assert stack.share("networks") + stack.share("linear") == pytest.approx(1)
+    assert stack.weight_share("networks") + stack.weight_share("linear") == pytest.approx(1)
     np.testing.assert_allclose(stack.combine([contrary] * len(stack.candidates)), 0.5, atol=0.01)
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from dahgnn.classifier.stages import stage_ends, train_in_stages
+from dahgnn.classifier.stages import count_networks, stage_ends, train_in_stages
 from dahgnn.config import ModelConfig
 from dahgnn.nn.model import DAHGNN
 from dahgnn.training.splits import Split
@@ -25,6 +25,12 @@ def make(count=2):
         DAHGNN(3, 2, ModelConfig(hidden=2, heads=1, units=2), generator=torch.Generator().manual_seed(seed))
         for seed in range(count)
     ]
+
+
+def test_many_rows_have_one_network_unless_asked_for():
+    assert count_networks("auto", 20_000) == 5
+    assert count_networks("auto", 20_001) == 1
+    assert count_networks(3, 10**6) == 3
 
 
 class Trainer:

@@ -58,7 +58,7 @@ def test_an_unknown_command_is_refused():
 
 def test_the_demo_gets_its_options_and_prints_the_report(tmp_path, monkeypatch, capsys):
     def run_demo(folder, observer, *, runs):
-        with observer.stage("Train") as progress:
+        with observer.phase("Train") as progress:
             tell_ensemble_epochs(progress, 100, 1)(0, EPOCH)
         return f"report of {runs} runs in {folder.name}"
 

@@ -17,7 +17,7 @@ def clock(monkeypatch):
 
 
 def test_a_file_gets_a_line_at_the_start_every_so_often_and_at_the_end(clock, capsys):
-    with Display() as display, display.stage("Work") as progress:
+    with Display() as display, display.phase("Work") as progress:
         for done in range(1, 8):
             progress(done, 10, f"{done} of 10")
             clock.now += 10
@@ -30,7 +30,7 @@ def test_a_file_gets_a_line_at_the_start_every_so_often_and_at_the_end(clock, ca
 
 
 def test_the_time_left_counts_from_where_earlier_work_ended(clock, capsys):
-    with Display() as display, display.stage("Work") as progress:
+    with Display() as display, display.phase("Work") as progress:
         progress(90, 100)
         clock.now += 30
         progress(91, 100)
@@ -38,13 +38,13 @@ def test_the_time_left_counts_from_where_earlier_work_ended(clock, capsys):
 
 
 def test_who_knows_the_time_left_is_believed(capsys):
-    with Display() as display, display.stage("Work") as progress:
+    with Display() as display, display.phase("Work") as progress:
         progress(1, 2, "half", seconds_left=7200)
     assert "Work: half  2.0 h left" in capsys.readouterr().err
 
 
-def test_a_stage_that_tells_nothing_says_how_long_it_took(clock, capsys):
-    with Display() as display, display.stage("[/bold] Read"):
+def test_a_phase_that_tells_nothing_says_how_long_it_took(clock, capsys):
+    with Display() as display, display.phase("[/bold] Read"):
         clock.now += 1.25
     assert capsys.readouterr().err == "[/bold] Read: 1.2 s\n"
 

@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from dahgnn.classifier.explanation import Explanation, HyperedgeShare, Share
+from dahgnn.classifier.explanation import Explanation, HyperedgeAttention, RowAttention
 from dahgnn.cli.explanation_text import describe
 
 FITTED = SimpleNamespace(
@@ -17,10 +17,13 @@ FITTED = SimpleNamespace(
 
 
 def test_an_explanation_is_ranked_and_names_rows_by_id():
-    hyperedge = HyperedgeShare(
-        hyperedge=4, centre=0, weight=0.5, members=(Share(row=0, weight=0.7), Share(row=2, weight=0.3))
+    hyperedge = HyperedgeAttention(
+        hyperedge=4,
+        centre=0,
+        weight=0.5,
+        members=(RowAttention(row=0, weight=0.7), RowAttention(row=2, weight=0.3)),
     )
-    explanation = Explanation(row=1, hyperedges=(hyperedge,), labelled=(Share(row=0, weight=0.125),))
+    explanation = Explanation(row=1, hyperedges=(hyperedge,), labelled=(RowAttention(row=0, weight=0.125),))
     assert describe(explanation, FITTED).splitlines() == [
         "Row b\N{REPLACEMENT CHARACTER}: red 75.0 %, blue 25.0 %.",
         "",

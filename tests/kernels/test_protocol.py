@@ -17,6 +17,7 @@ def test_the_protocol_names_every_kernel_that_both_have():
         "gather_sum",
         "grouped_product",
         "grouped_product_backward",
+        "dropout",
         "messages_forward",
         "messages_backward",
     ]

@@ -35,10 +35,10 @@ def test_hgnn_checks_its_input():
         HGNN(6, 3)(torch.ones(2, 5), Hypergraph.from_hyperedges([[0, 1]], n_nodes=2))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5])
-def test_the_folded_hgnn_is_the_hgnn(blobs, blob_hypergraph, share):
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_the_folded_hgnn_is_the_hgnn(blobs, blob_hypergraph, rate):
     models = [
-        HGNN(6, 3, hidden=5, dropout=share, generator=torch.Generator().manual_seed(seed)).double().eval()
+        HGNN(6, 3, hidden=5, dropout=rate, generator=torch.Generator().manual_seed(seed)).double().eval()
         for seed in range(2)
     ]
     features = blobs[0].double()
@@ -62,8 +62,8 @@ def test_the_folded_hgnn_drops_units_in_training_alone(blobs, blob_hypergraph):
     weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
     asked = []
 
-    def drop(values, share, stage):
-        asked.append((tuple(values.shape), share))
+    def drop(values, rate, site):
+        asked.append((tuple(values.shape), rate))
         return values * 0
 
     evaluated, trained = model.fold(blobs[0], blob_hypergraph)(weights, drop)

@@ -19,9 +19,9 @@ def inputs():
 
 
 def head(inputs, index):
-    wx, e_share, vectors, hypergraph = inputs
+    wx, e_term, vectors, hypergraph = inputs
     one = slice(index, index + 1)
-    return wx[:, one], e_share[:, one], Vectors(*(each[one] for each in vectors)), hypergraph
+    return wx[:, one], e_term[:, one], Vectors(*(each[one] for each in vectors)), hypergraph
 
 
 @pytest.mark.parametrize("backend", ["reference", "auto"])

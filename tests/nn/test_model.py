@@ -287,15 +287,15 @@ def test_what_the_paper_has_not_stands_where_it_is_said_to(activation, shortcut)
     assert_close(model(features, hypergraph), logits)
 
 
-def test_units_drop_in_training_alone_and_in_four_stages():
+def test_units_drop_in_training_alone_and_at_four_sites():
     features = normal(30, 6)
     hypergraph = Hypergraph.from_features(features, k=3)
     model = DAHGNN(6, 3, ModelConfig(hidden=8, dropout=0.5, shortcut=True)).double()
     weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
     asked = []
 
-    def drop(values, share, stage):
-        asked.append((stage, share, tuple(values.shape)))
+    def drop(values, rate, site):
+        asked.append((site, rate, tuple(values.shape)))
         return values * (torch.arange(values.shape[2]) % 2) * 2
 
     evaluated, trained = model.fold(features, hypergraph)(weights, drop)

@@ -11,8 +11,8 @@ from dahgnn.ops.dropout import Mask, _philox, drop_units, keeps
 needs_kernels = pytest.mark.skipif(launch.library() is None, reason="the CPU kernels are not built")
 
 
-def mask(*seeds: int, epoch: int = 0, layer: int = 0, rate: float = 0.5) -> Mask:
-    return Mask(torch.tensor(seeds), epoch, layer, rate)
+def mask(*seeds: int, epoch: int = 0, site: int = 0, rate: float = 0.5) -> Mask:
+    return Mask(torch.tensor(seeds), torch.full((len(seeds),), epoch), site, rate)
 
 
 def test_philox_gives_the_published_numbers() -> None:
@@ -29,7 +29,7 @@ def test_the_kernel_drops_what_its_twin_drops(
     shape: tuple[int, int, int], dtype: torch.dtype, rate: float
 ) -> None:
     values = torch.randn(shape, dtype=dtype)
-    chosen = mask(*range(3, 3 + shape[1]), epoch=9, layer=2, rate=rate)
+    chosen = mask(*range(3, 3 + shape[1]), epoch=9, site=2, rate=rate)
     with using("kernel"):
         got = drop_units(values, chosen)
     with using("reference"):
@@ -61,9 +61,9 @@ def test_as_many_units_fall_as_asked_for() -> None:
         assert kept == pytest.approx(1 - rate, abs=4 * np.sqrt(rate * (1 - rate) / 100_000))
 
 
-def test_seeds_epochs_and_layers_drop_independently() -> None:
+def test_seeds_epochs_and_sites_drop_independently() -> None:
     first = keeps(mask(1), 1000, 16)
-    for other in (mask(2), mask(1, epoch=1), mask(1, layer=1)):
+    for other in (mask(2), mask(1, epoch=1), mask(1, site=1)):
         equal = (keeps(other, 1000, 16) == first).double().mean().item()
         assert equal == pytest.approx(0.5, abs=0.02)
 

@@ -18,15 +18,15 @@ from dahgnn.report.experiment_page import write_report
 
 
 class Recorder:
-    """An observer that remembers the stages, and how many fits it heard of."""
+    """An observer that remembers the phases, and how many fits it heard of."""
 
     def __init__(self, interrupt_at: int | None = None):
-        self.stages, self.heard = [], []
+        self.phases, self.heard = [], []
         self.interrupt_at = interrupt_at
 
     @contextlib.contextmanager
-    def stage(self, name):
-        self.stages.append(name)
+    def phase(self, name):
+        self.phases.append(name)
 
         def progress(done, total, text="", *, seconds_left=None):
             self.heard.append((done, total))
@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_is_refused_before_the_training(tmp_path):
     recorder = Recorder()
     with pytest.raises(OSError, match="file"):
         demo.run_demo(tmp_path / "file" / "demo", recorder)
-    assert not recorder.stages
+    assert not recorder.phases
 
 
 def test_no_runs_are_refused(tmp_path):

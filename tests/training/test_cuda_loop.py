@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from dahgnn import DAHGNN, HGNN, ModelConfig, TrainingConfig, fit
+from dahgnn import DAHGNN, HGNN, FitRequest, ModelConfig, TrainingConfig, fit, fit_request
 from dahgnn.baselines.graph_networks import GAT, GCN
 from dahgnn.training.cuda_loop import GraphLoop
 
@@ -33,7 +33,14 @@ def raise_interrupt() -> None:
 @pytest.fixture
 def task(blobs, blob_hypergraph, blob_split):
     features, labels = blobs
-    return features, blob_hypergraph, labels, blob_split
+    return features, blob_hypergraph.to("cuda"), labels, blob_split
+
+
+def fit_either_way(model, task, config, *, capture):
+    """Fit by replays of a captured epoch, or epoch by epoch."""
+    features, hypergraph, labels, split = task
+    request = FitRequest([model], features, hypergraph, labels, [split], config, capture=capture)
+    return fit_request(request)[0]
 
 
 NETWORKS = [(DAHGNN, {}), (DAHGNN, {"activation": True, "shortcut": True}), (HGNN, {"dropout": 0.0})]
@@ -52,7 +59,7 @@ NETWORKS = [(DAHGNN, {}), (DAHGNN, {"activation": True, "shortcut": True}), (HGN
 )
 def test_a_captured_fit_is_the_plain_one(task, kind, settings, config):
     plain, captured, again = (
-        fit(small_model(kind=kind, **settings).double(), *task, config, device="cuda", capture=capture)
+        fit_either_way(small_model(kind=kind, **settings).double(), task, config, capture=capture)
         for capture in (False, True, True)
     )
     assert captured.stopped == plain.stopped
@@ -78,7 +85,7 @@ def test_a_captured_fit_is_the_plain_one(task, kind, settings, config):
 def test_a_captured_fit_is_the_plain_one_with_each_switch(task, switch):
     config = TrainingConfig(max_epochs=15, learning_rate=0.01)
     plain, captured = (
-        fit(small_model(**switch).double(), *task, config, device="cuda", capture=capture)
+        fit_either_way(small_model(**switch).double(), task, config, capture=capture)
         for capture in (False, True)
     )
     assert captured.best_epoch == plain.best_epoch
@@ -88,9 +95,9 @@ def test_a_captured_fit_is_the_plain_one_with_each_switch(task, switch):
 @needs_cuda
 def test_blocks_of_pairs_are_captured(task, monkeypatch):
     config, model = TrainingConfig(max_epochs=15, learning_rate=0.01), small_model(density_gradient=True)
-    whole = fit(copy.deepcopy(model).double(), *task, config, device="cuda")
+    whole = fit(copy.deepcopy(model).double(), *task, config)
     monkeypatch.setattr("dahgnn.ops.sparse._BLOCK", 2**12)  # a hundred pairs each
-    in_blocks = fit(copy.deepcopy(model).double(), *task, config, device="cuda")
+    in_blocks = fit(copy.deepcopy(model).double(), *task, config)
     torch.testing.assert_close(in_blocks.embedding, whole.embedding, rtol=1e-8, atol=1e-8)
 
 
@@ -101,7 +108,7 @@ def test_a_captured_fit_is_the_plain_one_in_single_precision(task, kind):
     config = TrainingConfig(max_epochs=20, learning_rate=0.002)
     settings = {"dropout": 0.0} if kind is HGNN else {}
     plain, captured = (
-        fit(small_model(kind=kind, **settings), *task, config, device="cuda", capture=capture)
+        fit_either_way(small_model(kind=kind, **settings), task, config, capture=capture)
         for capture in (False, True)
     )
     losses = [[epoch.validation_loss for epoch in result.history] for result in (plain, captured)]
@@ -112,7 +119,7 @@ def test_a_captured_fit_is_the_plain_one_in_single_precision(task, kind):
 def test_bfloat16_rounds_the_features_alone(task):
     config = TrainingConfig(max_epochs=20, learning_rate=0.01)
     rounded = TrainingConfig(max_epochs=20, learning_rate=0.01, precision="bfloat16")
-    exact, near = (fit(small_model(), *task, each, device="cuda") for each in (config, rounded))
+    exact, near = (fit(small_model(), *task, each) for each in (config, rounded))
     assert not torch.equal(exact.embedding, near.embedding)
     torch.testing.assert_close(exact.embedding, near.embedding, rtol=0.1, atol=0.1)
 
@@ -124,7 +131,7 @@ def test_bfloat16_rounds_the_features_alone(task):
 def test_a_captured_fit_with_dropout_learns(task, kind, settings):
     _, _, labels, split = task
     model = small_model(kind=kind, **settings)
-    result = fit(model, *task, TrainingConfig(learning_rate=0.02), device="cuda")
+    result = fit(model, *task, TrainingConfig(learning_rate=0.02))
     assert result.accuracy(labels, split.test) > 0.95
 
 
@@ -140,7 +147,7 @@ def test_an_interrupted_captured_fit_gives_the_best_so_far(task, interrupt):
             interrupt()
 
     model = small_model()
-    result = fit(model, *task, TrainingConfig(max_epochs=1000, patience=1000), device="cuda", callback=listen)
+    result = fit(model, *task, TrainingConfig(max_epochs=1000, patience=1000), callback=listen)
     assert result.stopped == "interrupted"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     # What is noted is what the weights have seen.
@@ -148,16 +155,14 @@ def test_an_interrupted_captured_fit_gives_the_best_so_far(task, interrupt):
     losses = [epoch.validation_loss for epoch in result.history]
     assert result.best_epoch == losses.index(min(losses))
     with torch.no_grad():
-        logits = model(features.cuda(), hypergraph.to("cuda")).cpu()
+        logits = model(features.cuda(), hypergraph).cpu()
     loss = cross_entropy(logits[split.validation], labels[split.validation])
     assert loss.item() == pytest.approx(min(losses), rel=1e-4)
 
 
 @needs_cuda
 def test_a_captured_fit_that_diverges_gives_the_best_so_far(task):
-    result = fit(
-        small_model(final_activation=False), *task, TrainingConfig(learning_rate=1e30), device="cuda"
-    )
+    result = fit(small_model(final_activation=False), *task, TrainingConfig(learning_rate=1e30))
     assert result.stopped == "diverged"
     assert result.embedding.isfinite().all()
 
@@ -168,7 +173,7 @@ def test_an_interrupt_before_the_first_epoch_leaves_the_weights(task, monkeypatc
     model = small_model()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     with pytest.raises(KeyboardInterrupt):
-        fit(model, *task, device="cuda")
+        fit(model, *task)
     for name, weight in model.state_dict().items():
         assert torch.equal(weight.cpu(), before[name])
 
@@ -178,18 +183,18 @@ def test_a_frozen_weight_stays(task):
     model = small_model()
     model.convolution.weight.requires_grad_(False)
     before = model.convolution.weight.clone()
-    fit(model, *task, TrainingConfig(max_epochs=5), device="cuda")
+    fit(model, *task, TrainingConfig(max_epochs=5))
     assert torch.equal(model.convolution.weight.cpu(), before)
 
 
 @needs_cuda
 def test_fits_leave_no_memory_behind(task):
     for _ in range(3):
-        fit(small_model(), *task, TrainingConfig(max_epochs=2), device="cuda")
+        fit(small_model(), *task, TrainingConfig(max_epochs=2))
     gc.collect()
     before = torch.cuda.memory_allocated()
     for _ in range(5):
-        fit(small_model(), *task, TrainingConfig(max_epochs=2), device="cuda")
+        fit(small_model(), *task, TrainingConfig(max_epochs=2))
     gc.collect()
     assert torch.cuda.memory_allocated() <= before
 
@@ -201,7 +206,7 @@ def test_networks_of_pyg_are_captured_as_they_are(task, kind):
     both = []
     for capture in (True, False):
         model = kind(6, 3, dropout=0.0, generator=torch.Generator().manual_seed(0))
-        both.append(fit(model, *task, TrainingConfig(max_epochs=20), device="cuda", capture=capture))
+        both.append(fit_either_way(model, task, TrainingConfig(max_epochs=20), capture=capture))
     captured, plain = both
     assert captured.best_epoch == plain.best_epoch
     for one, other in zip(captured.history, plain.history, strict=True):
@@ -214,7 +219,7 @@ def test_networks_of_pyg_are_captured_as_they_are(task, kind):
 def test_dropout_of_a_captured_network_is_of_its_seed(task, kind):
     def losses(seed):
         model = kind(6, 3, dropout=0.5, generator=torch.Generator().manual_seed(0))
-        result = fit(model, *task, TrainingConfig(max_epochs=20), seed=seed, device="cuda")
+        result = fit(model, *task, TrainingConfig(max_epochs=20), seed=seed)
         return [epoch.train_loss for epoch in result.history]
 
     assert losses(0) == pytest.approx(losses(0), rel=1e-3)

@@ -11,12 +11,14 @@ from torch import nn
 from dahgnn import (
     DAHGNN,
     HGNN,
+    FitRequest,
     Hypergraph,
     ModelConfig,
     Split,
     TrainingConfig,
     fit,
     fit_many,
+    fit_request,
     split_per_class,
 )
 from dahgnn.baselines.graph_networks import GAT, GCN
@@ -43,6 +45,12 @@ def task(blobs, blob_hypergraph, blob_split):
     return features, blob_hypergraph, labels, blob_split
 
 
+def fit_with(model, features, hypergraph, labels, split, **more):
+    """Fit one model quickly, with what only a request takes."""
+    (result,) = fit_request(FitRequest([model], features, hypergraph, labels, [split], QUICK, **more))
+    return result
+
+
 @pytest.mark.parametrize("kind", [DAHGNN, HGNN])
 def test_a_fit_learns_the_blobs(task, kind):
     _, _, labels, split = task
@@ -56,7 +64,9 @@ def train_pass(model, features, hypergraph, updates, seed):
     if isinstance(model, DAHGNN):
         return model.train()(features, hypergraph)
     hidden = model.convolution1(features, hypergraph)[0].relu()
-    kept = keeps(Mask(torch.tensor([seed]), updates, 0, model.dropout), *hidden.shape).squeeze(1)
+    kept = keeps(
+        Mask(torch.tensor([seed]), torch.tensor([updates - 1]), 0, model.dropout), *hidden.shape
+    ).squeeze(1)
     return model.convolution2(hidden * kept / (1 - model.dropout), hypergraph)[0]
 
 
@@ -124,7 +134,7 @@ def test_the_seed_matters_where_there_is_dropout(task):
 def test_the_global_random_state_is_left_alone(task, device):
     states = [torch.random.get_rng_state, *([torch.cuda.get_rng_state] if torch.cuda.is_available() else [])]
     before = [state() for state in states]
-    fit(small_model(kind=HGNN), *task, QUICK, device=device)
+    fit_with(small_model(kind=HGNN), *task, device=device)
     assert all(torch.equal(old, state()) for old, state in zip(before, states, strict=True))
 
 
@@ -350,7 +360,7 @@ def test_accuracy_counts_the_named_nodes():
 def test_a_cuda_fit_agrees_with_the_cpu(task, kind):
     settings = {"dropout": 0.0} if kind is HGNN else {}
     on_cpu, on_cuda = (
-        fit(small_model(kind=kind, **settings).double(), *task, QUICK, device=device)
+        fit_with(small_model(kind=kind, **settings).double(), *task, device=device)
         for device in ("cpu", "cuda")
     )
     torch.testing.assert_close(on_cpu.embedding, on_cuda.embedding, rtol=1e-6, atol=1e-6)
@@ -377,17 +387,16 @@ def test_runs_together_are_the_runs_alone(task, splits, kind, device):
         fit(
             small_model(seed, kind).double(),
             features,
-            hypergraph,
+            hypergraph.to(device),
             labels,
             split,
             config,
             seed=seed,
-            device=device,
         )
         for seed, split in enumerate(splits)
     ]
     models = [small_model(seed, kind).double() for seed in range(3)]
-    together = fit_many(models, features, hypergraph, labels, splits, config, device=device)
+    together = fit_many(models, features, hypergraph.to(device), labels, splits, config)
     assert len({len(result.history) for result in alone}) > 1  # they stop at different epochs
     for model, first, second in zip(models, together, alone, strict=True):
         assert (first.stopped, first.best_epoch) == (second.stopped, second.best_epoch)
@@ -405,9 +414,9 @@ def test_runs_together_are_the_runs_alone(task, splits, kind, device):
 def test_runs_together_in_single_precision(task, splits, device):
     features, hypergraph, labels, _ = task
     models = [small_model(seed) for seed in range(3)]
-    together = fit_many(models, features, hypergraph, labels, splits, GENTLE, device=device)
+    together = fit_many(models, features, hypergraph.to(device), labels, splits, GENTLE)
     for seed, (split, result) in enumerate(zip(splits, together, strict=True)):
-        alone = fit(small_model(seed), features, hypergraph, labels, split, GENTLE, device=device)
+        alone = fit(small_model(seed), features, hypergraph.to(device), labels, split, GENTLE)
         torch.testing.assert_close(result.embedding, alone.embedding, rtol=1e-3, atol=1e-3)
 
 
@@ -419,11 +428,10 @@ def test_the_callback_hears_every_epoch_of_every_run(task, splits, device):
     results = fit_many(
         models,
         features,
-        hypergraph,
+        hypergraph.to(device),
         labels,
         splits,
         QUICK,
-        device=device,
         callback=lambda *news: heard.append(news),
     )
     for run, result in enumerate(results):
@@ -434,10 +442,10 @@ def test_the_callback_hears_every_epoch_of_every_run(task, splits, device):
 def test_more_runs_than_fit_at_once_take_turns(task, splits, device, monkeypatch):
     features, hypergraph, labels, _ = task
     models = [[small_model(seed) for seed in range(3)] for _ in range(2)]
-    inputs = features, hypergraph, labels, splits, GENTLE
-    expected = fit_many(models[0], *inputs, device=device)
+    inputs = features, hypergraph.to(device), labels, splits, GENTLE
+    expected = fit_many(models[0], *inputs)
     monkeypatch.setattr("dahgnn.training.fit._ROWS_AT_ONCE", 2 * len(labels))
-    for first, second in zip(expected, fit_many(models[1], *inputs, device=device), strict=True):
+    for first, second in zip(expected, fit_many(models[1], *inputs), strict=True):
         torch.testing.assert_close(first.embedding, second.embedding, rtol=1e-3, atol=1e-3)
 
 
@@ -447,11 +455,11 @@ def test_a_run_of_wild_numbers_leaves_the_others_alone(task, splits, device):
     models = [small_model(seed, final_activation=False) for seed in range(3)]
     with torch.no_grad():
         models[1].attention2.weight *= 1e30
-    results = fit_many(models, features, hypergraph, labels, splits, GENTLE, device=device)
+    results = fit_many(models, features, hypergraph.to(device), labels, splits, GENTLE)
     assert results[1].history[0].train_loss > 1e20
     for seed in (0, 2):
         model = small_model(seed, final_activation=False)
-        alone = fit(model, features, hypergraph, labels, splits[seed], GENTLE, device=device)
+        alone = fit(model, features, hypergraph.to(device), labels, splits[seed], GENTLE)
         torch.testing.assert_close(results[seed].embedding, alone.embedding, rtol=1e-3, atol=1e-3)
 
 
@@ -525,15 +533,15 @@ def test_weights_count_as_repetitions_do(task):
     weights = torch.ones(len(labels), dtype=torch.float64)
     weights[split.train[:2]] = 0
     weighted, expected = (
-        fit(small_model(), features, hypergraph, labels, part, QUICK, weights=each)
+        fit_with(small_model(), features, hypergraph, labels, part, weights=each)
         for part, each in ((split, weights), (some, None))
     )
     torch.testing.assert_close(weighted.embedding, expected.embedding, rtol=1e-4, atol=1e-5)
     weights[split.train[2:]] = 7.0  # of all training nodes that count, so that nothing changes
-    again = fit(small_model(), features, hypergraph, labels, split, QUICK, weights=weights)
+    again = fit_with(small_model(), *task, weights=weights)
     torch.testing.assert_close(again.embedding, expected.embedding, rtol=1e-4, atol=1e-5)
     weights[split.train[2:4]] = 70.0
-    other = fit(small_model(), features, hypergraph, labels, split, QUICK, weights=weights)
+    other = fit_with(small_model(), *task, weights=weights)
     assert (other.embedding - expected.embedding).abs().max() > 1e-2
 
 
@@ -549,16 +557,16 @@ def test_weights_count_as_repetitions_do(task):
 def test_wrong_weights_are_refused(task, weights, message):
     if isinstance(weights, float):
         weights = torch.full((len(task[0]),), weights)
-    with pytest.raises(ValueError, match=f"'weights' parameter of fit must be {message}"):
-        fit(small_model(), *task, QUICK, weights=weights)
+    with pytest.raises(ValueError, match=f"'weights' parameter of FitRequest must be {message}"):
+        fit_with(small_model(), *task, weights=weights)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("rate", [0.0, 0.5])
 @pytest.mark.parametrize("kind", [GCN, GAT])
-def test_a_network_called_with_weights_gives_what_it_gives_alone(task, kind, share):
+def test_a_network_called_with_weights_gives_what_it_gives_alone(task, kind, rate):
     """What a captured epoch is made of."""
     features, hypergraph, *_ = task
-    model = kind(features.shape[1], 3, dropout=share, generator=torch.Generator().manual_seed(0))
+    model = kind(features.shape[1], 3, dropout=rate, generator=torch.Generator().manual_seed(0))
     weights = {name: weight.detach().unsqueeze(0) for name, weight in model.named_parameters()}
     for weight in weights.values():
         weight.requires_grad_()
@@ -586,9 +594,11 @@ def test_a_thousand_fits_do_not_grow(task, device):
     if not Path("/proc/self/statm").exists():
         pytest.skip("there is no /proc")
     config = TrainingConfig(max_epochs=3)
+    features, hypergraph, labels, split = task
+    inputs = features, hypergraph.to(device), labels, split
     sizes = []
     for number in range(1000):
-        fit(small_model(number, kind=(DAHGNN, HGNN)[number % 2]), *task, config, device=device)
+        fit(small_model(number, kind=(DAHGNN, HGNN)[number % 2]), *inputs, config)
         if number in (99, 999):
             sizes.append(used())
     assert sizes[1][0] - sizes[0][0] < 8 * 2**20

@@ -36,7 +36,14 @@ def test_an_error_names_the_function_that_was_called(request_of):
         with pytest.raises(
             ValueError, match=f"'splits' parameter of {owner} must be one for each of 1 models"
         ):
-            request_of(owner=owner, splits=[]).check()
+            request_of(owner=owner, splits=[])
+
+
+def test_without_seeds_they_are_the_numbers_of_the_models(request_of):
+    models = [HGNN(6, 3) for _ in range(3)]
+    splits = request_of().splits * 3
+    assert list(request_of(models=models, splits=splits, seeds=None).seeds_of_runs) == [0, 1, 2]
+    assert list(request_of(models=models, splits=splits, seeds=[7, 5, 3]).seeds_of_runs) == [7, 5, 3]
 
 
 def test_inputs_have_the_precision_of_the_network(request_of):

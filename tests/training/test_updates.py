@@ -60,8 +60,8 @@ def reference(data, epochs, weights=None):
             group["lr"] = CONFIG.learning_rate * CONFIG.decay ** (epoch // CONFIG.decay_every)
         stacked = {name: weight.unsqueeze(0) for name, weight in network.named_parameters()}
 
-        def drop(values, rate, layer, epoch=epoch):
-            return drop_units(values, Mask(torch.tensor([5]), epoch, layer, rate))
+        def drop(values, rate, site, epoch=epoch):
+            return drop_units(values, Mask(torch.tensor([5]), torch.tensor([epoch - 1]), site, rate))
 
         logits = network.fold(features, hypergraph)(stacked, drop)[1].squeeze(1)[:12]
         losses = nn.functional.cross_entropy(logits, labels[:12], reduction="none")

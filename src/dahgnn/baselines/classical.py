@@ -13,7 +13,7 @@ from torch import Tensor
 from dahgnn.baselines.registry import register_function
 from dahgnn.checks import as_features, as_labels, check_neighbours, check_number
 from dahgnn.graph.diffusion import SimilarityGraph
-from dahgnn.graph.neighbours import Neighbors, knn
+from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.training.splits import Split, check_split
 
 # What the validation nodes choose from: clamping factors, and inverse strengths of the penalty.
@@ -171,7 +171,7 @@ def poisson_learning(
 
 
 def _neighbors(rows: np.ndarray[Any, Any], k: int, given: Neighbors | None) -> Neighbors:
-    return knn(rows, k) if given is None else given
+    return build_search(rows).among(k) if given is None else given
 
 
 def _targets(known: Tensor, split: Split) -> np.ndarray[Any, Any]:

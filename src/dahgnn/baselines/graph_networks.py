@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -16,7 +17,46 @@ from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.nn.hgnn import check_network
 
 
-class GCN(nn.Module):
+class _TwoLayers(nn.Module):
+    """Two layers of PyG on the graph of neighbours, with dropout before each and an activation between them.
+
+    Parameters
+    ----------
+    layers : tuple of modules
+        The layers, which take features and a graph.
+    settings : dict
+        What the constructor of the network was given: all that makes another one of the same shape.
+    generator : torch.Generator, optional
+        Source of the initial weights.
+    """
+
+    weighted: ClassVar[bool]
+    activation: ClassVar[Callable[[Tensor], Tensor]]
+
+    def __init__(
+        self,
+        layers: tuple[nn.Module, nn.Module],
+        settings: dict[str, Any],
+        generator: torch.Generator | None,
+    ) -> None:
+        super().__init__()
+        self.layer1, self.layer2 = layers
+        self.settings = settings
+        self.in_features, self.n_classes = settings["in_features"], settings["n_classes"]
+        self.dropout = settings["dropout"]
+        _draw(self, generator)
+
+    def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
+        """Return the logits, (n, n_classes), for features (n, in_features)."""
+        edges, weights = _normalised_graph(hypergraph, features.dtype)
+        graph = (edges, weights) if self.weighted else (edges,)
+        x = dropout(features, self.dropout, self.training)
+        x = dropout(type(self).activation(self.layer1(x, *graph)), self.dropout, self.training)
+        logits: Tensor = self.layer2(x, *graph)
+        return logits
+
+
+class GCN(_TwoLayers):
     """Graph convolutional network of two layers (Kipf and Welling, ICLR 2017), PyG's.
 
     Its graph joins each node to its neighbours, see `neighbour_graph`.
@@ -34,6 +74,7 @@ class GCN(nn.Module):
     """
 
     capturable = True
+    weighted, activation = True, relu
 
     def __init__(
         self,
@@ -46,30 +87,15 @@ class GCN(nn.Module):
     ) -> None:
         from torch_geometric.nn import GCNConv
 
-        super().__init__()
         check_network(in_features, n_classes, hidden, dropout, "GCN")
-        self.in_features, self.n_classes = in_features, n_classes
-        self.hidden, self.dropout = hidden, dropout
         # The graph is normalised once, not in every pass.
-        self.layer1 = GCNConv(in_features, hidden, normalize=False)
-        self.layer2 = GCNConv(hidden, n_classes, normalize=False)
-        _draw(self, generator)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What the constructor needs to make a network of the same shape."""
-        return {name: getattr(self, name) for name in ("in_features", "n_classes", "hidden", "dropout")}
-
-    def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
-        """Return the logits, (n, n_classes), for features (n, in_features)."""
-        edges, weights = _normalised_graph(hypergraph, features.dtype)
-        x = dropout(features, self.dropout, self.training)
-        x = dropout(relu(self.layer1(x, edges, weights)), self.dropout, self.training)
-        logits: Tensor = self.layer2(x, edges, weights)
-        return logits
+        layer1 = GCNConv(in_features, hidden, normalize=False)
+        layer2 = GCNConv(hidden, n_classes, normalize=False)
+        settings = {"in_features": in_features, "n_classes": n_classes, "hidden": hidden, "dropout": dropout}
+        super().__init__((layer1, layer2), settings, generator)
 
 
-class GAT(nn.Module):
+class GAT(_TwoLayers):
     """Graph attention network of two layers (Veličković et al., ICLR 2018), PyG's.
 
     Its graph joins each node to its neighbours, see `neighbour_graph`.
@@ -87,6 +113,7 @@ class GAT(nn.Module):
     """
 
     capturable = True
+    weighted, activation = False, elu
 
     def __init__(
         self,
@@ -100,29 +127,13 @@ class GAT(nn.Module):
     ) -> None:
         from torch_geometric.nn import GATConv
 
-        super().__init__()
         check_network(in_features, n_classes, hidden, dropout, "GAT")
         check_count("heads", heads, "GAT")
-        self.in_features, self.n_classes = in_features, n_classes
-        self.hidden, self.heads, self.dropout = hidden, heads, dropout
         # The graph gets its loops once, not in every pass.
-        self.layer1 = GATConv(in_features, hidden, heads=heads, dropout=dropout, add_self_loops=False)
-        self.layer2 = GATConv(heads * hidden, n_classes, dropout=dropout, add_self_loops=False)
-        _draw(self, generator)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What the constructor needs to make a network of the same shape."""
-        names = ("in_features", "n_classes", "hidden", "heads", "dropout")
-        return {name: getattr(self, name) for name in names}
-
-    def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
-        """Return the logits, (n, n_classes), for features (n, in_features)."""
-        edges, _ = _normalised_graph(hypergraph, features.dtype)
-        x = dropout(features, self.dropout, self.training)
-        x = dropout(elu(self.layer1(x, edges)), self.dropout, self.training)
-        logits: Tensor = self.layer2(x, edges)
-        return logits
+        layer1 = GATConv(in_features, hidden, heads=heads, dropout=dropout, add_self_loops=False)
+        layer2 = GATConv(heads * hidden, n_classes, dropout=dropout, add_self_loops=False)
+        settings = {"in_features": in_features, "n_classes": n_classes, "hidden": hidden, "heads": heads}
+        super().__init__((layer1, layer2), settings | {"dropout": dropout}, generator)
 
 
 register_network(GCN)

@@ -20,7 +20,7 @@ from dahgnn.bench.lower_bound import synchronize
 from dahgnn.bench.peers import IN_FEATURES, N_CLASSES, make_dhg, make_gat, make_pyg
 from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.graph.neighbours import knn
+from dahgnn.graph.neighbours import build_search
 from dahgnn.images.datasets import load_mnist
 from dahgnn.nn.model import DAHGNN
 from dahgnn.training.fit import FitResult, fit, fit_many
@@ -76,7 +76,8 @@ def mnist_data(folder: Path, nodes: int, device: torch.device) -> dict[str, Tens
     images = load_mnist(folder)
     images = images.subset(sample_per_class(images.labels, nodes // N_CLASSES, seed=0))
     features = images.features.to(device)
-    return {"features": features, "labels": images.labels, "neighbours": knn(features, K).indices}
+    neighbours = build_search(features).among(K).indices
+    return {"features": features, "labels": images.labels, "neighbours": neighbours}
 
 
 def _make_ours(seed: int, *, density: bool = True) -> DAHGNN:

@@ -106,10 +106,10 @@ def floor(size: Size, machine: Machine, *, runs: int = 1) -> Floor:
     - *Products.* The propagated features (m, d) times weights (d, 32 R), forward, and their transpose times a
       gradient, backward: 2 · 2 m d · 32 R operations, and 2 m d words to read. The longer of both counts.
     - *Passes.* In an attention layer of h heads with u units, r = h u, each of the two directions passes once
-      over the incidences forward and once backward. Forward reads the rows and shares of sources and targets,
+      over the incidences forward and once backward. Forward reads the rows and terms of sources and targets,
       the indices, and writes the sums and the coefficients: (n + m)(r + h) + t (h + 1) words. Backward reads
-      the gradient, the sums, the rows, the shares, the coefficients and the indices, and writes the gradients
-      of rows and shares: 2 (n + m)(r + h) + t (h + 1). The layer moves 6 (n + m)(r + h) + 4 t (h + 1) words;
+      the gradient, the sums, the rows, the terms, the coefficients and the indices, and writes the gradients
+      of rows and terms: 2 (n + m)(r + h) + t (h + 1). The layer moves 6 (n + m)(r + h) + 4 t (h + 1) words;
       of R networks R times as many, but for the indices, 4 t.
 
     A row counts once a pass, however many incidences gather it, as if a cache held it in between. Not counted

@@ -14,7 +14,7 @@ from scipy.special import softmax
 from torch import Tensor
 
 from dahgnn.classifier.experts import Model
-from dahgnn.classifier.opinions import potential_shares, smooth_new, usual_potential
+from dahgnn.classifier.opinions import potential_distributions, smooth_new, usual_potential
 from dahgnn.classifier.stacking import Candidate, Stack
 from dahgnn.graph.diffusion import similarities_of
 from dahgnn.graph.hypergraph import Hypergraph
@@ -74,7 +74,7 @@ class Combined:
     potentials : array, (n, c), or None
         Poisson learning's, if it is needed.
     factors : array, (c,), or None
-        What known class shares multiply the classes with.
+        What a class prior multiplies the classes with.
     """
 
     stack: Stack
@@ -107,7 +107,7 @@ class Combined:
         priors |= {"networks": networks, "laplace": np.full_like(networks, 1 / networks.shape[1])}
         if self.potentials is not None:
             own = smooth_new(similarities, self.potentials[indices], np.zeros_like(networks), 0.0)
-            priors["poisson"] = potential_shares(own, usual_potential(self.potentials))
+            priors["poisson"] = potential_distributions(own, usual_potential(self.potentials))
         opinions = [
             priors[candidate.expert]
             if candidate.strength == np.inf
@@ -213,6 +213,6 @@ def _means(values: Array, groups: Array) -> Array:
     return np.asarray((first + sums / counts[:, None])[groups])
 
 
-def network_shares(logits: list[Tensor]) -> Array:
+def mean_distributions(logits: list[Tensor]) -> Array:
     """Return the mean distribution of networks, (n, c), for their logits (n, c)."""
     return torch.stack([each.double().softmax(1) for each in logits]).mean(0).numpy()

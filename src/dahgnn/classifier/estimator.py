@@ -30,10 +30,18 @@ from dahgnn.checks import (
     check_device,
     check_flag,
 )
-from dahgnn.classifier.ensemble import Ensemble, Evaluation, equal_rows
-from dahgnn.classifier.fitting import Fit, Fitter, Surroundings, check_hypergraph, find_surroundings
-from dahgnn.classifier.labels import class_shares, encode_labels, known_labels, split_labels, weigh_rows
+from dahgnn.classifier.ensemble import Ensemble, Evaluation
+from dahgnn.classifier.fitting import (
+    Fit,
+    Fitter,
+    GivenRows,
+    Surroundings,
+    check_hypergraph,
+    find_surroundings,
+)
+from dahgnn.classifier.labels import encode_class_prior, encode_labels, known_labels, weigh_rows
 from dahgnn.classifier.stacking import say_combination
+from dahgnn.classifier.stages import count_networks
 from dahgnn.classifier.verbosity import telling
 from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
@@ -57,8 +65,6 @@ _LARGEST = float(np.finfo(np.float32).max) / 4
 _OF_COLUMNS = ("n_features_in_", "feature_names_in_")
 # Why a training may have ended.
 STOPPED = ("held_out", "max_epochs", "interrupted")
-# Up to so many rows "auto" takes several networks: some minutes on two cores.
-_ROWS_FOR_SEVERAL = 20_000
 
 
 class DAHGNNClassifier(
@@ -116,7 +122,7 @@ class DAHGNNClassifier(
     device : str
         "auto" is a CUDA device if there is one; else "cpu", "cuda", "cuda:1" and so on.
     verbose : int
-        1 logs the stages and an epoch every five seconds, 2 each epoch.
+        1 logs each part of the work and an epoch every five seconds, 2 each epoch.
 
     Attributes
     ----------
@@ -239,44 +245,50 @@ class DAHGNNClassifier(
         generator = check_random_state(self.random_state)
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._keeping_columns())
-            rows = self._rows(X, reset=True)
-            classes, encoded = encode_labels(y, len(rows))
-            weights = weigh_rows(sample_weight, self.class_weight, classes, encoded)
-            count = count_networks(self.networks, len(rows))
-            shares = class_shares(self.class_prior, classes)
-            scaling = choose_scaling(rows, self.scale)
-            features = scaling.apply(rows)
-            splits = split_labels(
-                encoded, classes, self.validation, count, generator, groups=equal_rows(features)
-            )
-            stack.enter_context(threads_for(len(rows), self._wanted_threads()))
+            given = self._read(X, y, sample_weight)
+            n, width = given.features.shape
+            count = count_networks(self.networks, n)
+            splits = given.split(self.validation, count, generator)
+            stack.enter_context(threads_for(n, self._wanted_threads()))
             tell = stack.enter_context(telling(logger, self.verbose))
-            tell("Find the neighbours of %d rows", len(rows))
+            tell("Find the neighbours of %d rows", n)
             fitter = Fitter(
-                scaling=scaling,
-                features=features,
-                labels=encoded,
-                weights=weights,
-                surroundings=self._surroundings(features, neighbors, hypergraph),
+                given=given,
+                surroundings=self._surroundings(given.features, neighbors, hypergraph),
                 training=training,
-                class_shares=shares,
                 device=self._device(),
                 merge_equal=neighbors is None and hypergraph is None,
             )
-            networks = self._make_networks(features.shape[1], classes, model, count, generator)
+            networks = self._make_networks(width, given.classes, model, count, generator)
             seeds = generator.randint(2**31, size=count).tolist()
             fit = fitter.run(networks, splits, seeds, tell.listen(callback))
-            self.classes_ = classes
-            self.labelled_indices_ = torch.nonzero(encoded >= 0).flatten().numpy()
-            self._describe(fit)
+            self._describe(given, fit)
             self._keep(fit.ensemble)
             tell("Labels come from %s", say_combination(self.combination_))
         if fit.interrupted:
             warnings.warn("Training interrupted by user.", ConvergenceWarning, stacklevel=2)
         return self
 
-    def _describe(self, fit: Fit) -> None:
-        """Keep how the training went, and what is said of held-out rows."""
+    def _read(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> GivenRows:
+        """Check rows and labels, scale the rows, and number the classes."""
+        rows = self._rows(X, reset=True)
+        classes, labels = encode_labels(y, len(rows))
+        weights = weigh_rows(sample_weight, self.class_weight, classes, labels)
+        class_prior = encode_class_prior(self.class_prior, classes)
+        scaling = choose_scaling(rows, self.scale)
+        return GivenRows(
+            scaling=scaling,
+            features=scaling.apply(rows),
+            classes=classes,
+            labels=labels,
+            weights=weights,
+            class_prior=class_prior,
+        )
+
+    def _describe(self, given: GivenRows, fit: Fit) -> None:
+        """Keep which rows were labelled, how the training went, and what is said of held-out rows."""
+        self.classes_ = given.classes
+        self.labelled_indices_ = torch.nonzero(given.labels >= 0).flatten().numpy()
         self.history_ = [asdict(stage) for stage in fit.history]
         self.best_epoch_, self.n_iter_ = fit.epochs, fit.history[-1].epoch
         self.stopped_ = "interrupted" if fit.interrupted else "max_epochs"
@@ -293,7 +305,7 @@ class DAHGNNClassifier(
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
         stack = ensemble.combined.stack
         self.combination_ = {
-            name: stack.share(name) for name in dict.fromkeys(each.expert for each in stack.candidates)
+            name: stack.weight_share(name) for name in dict.fromkeys(each.expert for each in stack.candidates)
         }
 
     def predict(self, X: ArrayLike) -> Array:
@@ -431,14 +443,3 @@ class DAHGNNClassifier(
         if self.n_jobs is None or self.n_jobs > 0:
             return None if self.n_jobs is None else min(self.n_jobs, cores)
         return max(1, cores + 1 + self.n_jobs)
-
-
-def count_networks(networks: int | str, n: int) -> int:
-    """Return how many networks a fit of n rows has, for the parameter ``networks``."""
-    if isinstance(networks, str):
-        if networks != "auto":
-            expected = "a number of networks, or 'auto'"
-            raise bad_value("networks", "DAHGNNClassifier", expected, repr(networks))
-        return _PRESET.networks if n <= _ROWS_FOR_SEVERAL else 1
-    check_count("networks", networks, "DAHGNNClassifier")
-    return int(networks)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class RowAttention:
     """A row and how much of the attention it has, between 0 and 1."""
 
     row: int
@@ -29,7 +29,7 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HyperedgeShare:
+class HyperedgeAttention:
     """A hyperedge that a row is in, and how much of the row's attention it has in the last layer.
 
     Attributes
@@ -38,14 +38,14 @@ class HyperedgeShare:
         Its number, and the row that it was built around.
     weight : float
         Its share of the row's attention; those of all the row's hyperedges sum to one.
-    members : tuple of Share
+    members : tuple of RowAttention
         Its rows and their shares of its own attention, the greatest first; they sum to one.
     """
 
     hyperedge: int
     centre: int | None
     weight: float
-    members: tuple[Share, ...]
+    members: tuple[RowAttention, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +56,16 @@ class Explanation:
     ----------
     row : int
         Which.
-    hyperedges : tuple of HyperedgeShare
+    hyperedges : tuple of HyperedgeAttention
         Those the row is in, the greatest share first.
-    labelled : tuple of Share
+    labelled : tuple of RowAttention
         Labelled rows from which attention reached the row through both layers, the greatest share first.
         The rest of that attention, up to one, comes from unlabelled rows.
     """
 
     row: int
-    hyperedges: tuple[HyperedgeShare, ...]
-    labelled: tuple[Share, ...]
+    hyperedges: tuple[HyperedgeAttention, ...]
+    labelled: tuple[RowAttention, ...]
 
 
 def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
@@ -92,15 +92,17 @@ def explain(classifier: DAHGNNClassifier, row: int) -> Explanation:
     to_hyperedges, to_nodes = attention_to_hyperedges(last, hypergraph), attention_to_nodes(last, hypergraph)
     of_row = slice(*hypergraph.by_node.offsets[row : row + 2].tolist())
     numbers, weights = hypergraph.by_node.indices[of_row].tolist(), to_nodes[of_row].tolist()
-    shares = tuple(
+    hyperedges = tuple(
         _hyperedge(hypergraph, number, weight, to_hyperedges)
         for weight, number in sorted(zip(weights, numbers, strict=True), key=lambda pair: (-pair[0], pair[1]))
     )
     reached = np.mean([_rollout(row, [second, first], hypergraph) for first, second in traces], 0)
     known = classifier.labelled_indices_
     order = known[np.argsort(-reached[known], kind="stable")]
-    labelled = tuple(Share(row=int(each), weight=float(reached[each])) for each in order if reached[each] > 0)
-    return Explanation(row=row, hyperedges=shares, labelled=labelled)
+    labelled = tuple(
+        RowAttention(row=int(each), weight=float(reached[each])) for each in order if reached[each] > 0
+    )
+    return Explanation(row=row, hyperedges=hyperedges, labelled=labelled)
 
 
 def traces_of(classifier: DAHGNNClassifier) -> list[tuple[Trace, Trace]]:
@@ -121,15 +123,15 @@ def attention_to_nodes(traces: Sequence[Trace], hypergraph: Hypergraph) -> Tenso
     return torch.stack(found).mean(0)
 
 
-def _hyperedge(hypergraph: Hypergraph, number: int, weight: float, attention: Tensor) -> HyperedgeShare:
+def _hyperedge(hypergraph: Hypergraph, number: int, weight: float, attention: Tensor) -> HyperedgeAttention:
     part = slice(*hypergraph.by_hyperedge.offsets[number : number + 2].tolist())
     members = zip(hypergraph.by_hyperedge.indices[part].tolist(), attention[part].tolist(), strict=True)
-    return HyperedgeShare(
+    return HyperedgeAttention(
         hyperedge=number,
         centre=None if hypergraph.centres is None else int(hypergraph.centres[number]),
         weight=weight,
         members=tuple(
-            Share(row=row, weight=share)
+            RowAttention(row=row, weight=share)
             for row, share in sorted(members, key=lambda member: (-member[1], member[0]))
         ),
     )

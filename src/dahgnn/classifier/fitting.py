@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from dahgnn.checks import as_tensor, bad_type, bad_value, check_in_range
-from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation, equal_rows, network_shares
+from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation, equal_rows, mean_distributions
 from dahgnn.classifier.judgement import Estimate, count_held_out, estimate_accuracy, judge_held_out
+from dahgnn.classifier.labels import split_labels
 from dahgnn.classifier.opinions import Known, Opinions, balance
 from dahgnn.classifier.stacking import Candidate, learn_stack
 from dahgnn.classifier.stages import Trained, TrainingStage, train_in_stages
@@ -29,6 +30,41 @@ from dahgnn.training.splits import Split
 from dahgnn.training.updates import Classroom, Update
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GivenRows:
+    """The rows of a fit, scaled, and what is known of their classes.
+
+    Attributes
+    ----------
+    scaling : Scaling
+        The scaling that was applied to the features.
+    features : Tensor, (n, d + 1)
+        The rows, scaled, with a column of ones.
+    classes : array, (c,)
+        The labels that occur.
+    labels : Tensor of int64, (n,)
+        Numbers of the classes, −1 where the label is not known.
+    weights : array, (n,), or None
+        How much each row counts, if not all the same.
+    class_prior : array, (c,), or None
+        The part of all rows that each class has, if that is known.
+    """
+
+    scaling: Scaling
+    features: Tensor
+    classes: Array
+    labels: Tensor
+    weights: Array | None
+    class_prior: Array | None
+
+    def split(
+        self, validation: float | ArrayLike, count: int, generator: np.random.RandomState
+    ) -> list[Split]:
+        """Draw which labelled rows each of some networks does not see; copies of a row stay together."""
+        groups = equal_rows(self.features)
+        return split_labels(self.labels, self.classes, validation, count, generator, groups=groups)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -123,7 +159,10 @@ def find_surroundings(
 
 
 def measure_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Neighbors:
-    """Return known neighbours and how far they are, which decides what hyperedges a new row joins."""
+    """Return known neighbours, nearest first, and how far they are.
+
+    The distances decide what hyperedges a new row joins, and how similar neighbours are.
+    """
     given = neighbors.indices if isinstance(neighbors, Neighbors) else neighbors
     indices = as_tensor(given, "neighbors", "fit").cpu()
     if indices.dim() != 2 or len(indices) != len(features) or indices.shape[1] == 0:
@@ -131,8 +170,9 @@ def measure_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Nei
     check_in_range(indices, "neighbors", "fit", below=len(features), what="n_nodes")
     indices = indices.to(torch.int64)
     exact = features.double()
-    distances = [(exact - exact[column]).norm(dim=1) for column in indices.T]
-    return Neighbors(indices, torch.stack(distances, 1).to(features.dtype))
+    distances = torch.stack([(exact - exact[column]).norm(dim=1) for column in indices.T], 1)
+    nearest_first = distances.to(features.dtype).sort(dim=1, stable=True)
+    return Neighbors(indices.gather(1, nearest_first.indices), nearest_first.values)
 
 
 def check_hypergraph(hypergraph: object, neighbors: object, n: int) -> None:
@@ -151,20 +191,12 @@ class Fitter:
 
     Parameters
     ----------
-    scaling : Scaling
-        That was applied to the features.
-    features : Tensor, (n, d + 1)
-        The rows, scaled, with a column of ones.
-    labels : Tensor of int64, (n,)
-        Numbers of the classes, −1 where the label is not known.
-    weights : array, (n,), or None
-        How much each row counts, if not all the same.
+    given : GivenRows
+        The rows and their labels.
     surroundings : Surroundings
-        See there.
+        Who is near whom among the rows.
     training : TrainingConfig
         The schedule of the networks.
-    class_shares : array, (c,), or None
-        How many of all rows each class has, if that is known.
     device : torch.device
         Where the networks are trained.
     merge_equal : bool
@@ -172,13 +204,9 @@ class Fitter:
         apart.
     """
 
-    scaling: Scaling
-    features: Tensor
-    labels: Tensor
-    weights: Array | None
+    given: GivenRows
     surroundings: Surroundings
     training: TrainingConfig
-    class_shares: Array | None
     device: torch.device
     merge_equal: bool
 
@@ -193,11 +221,11 @@ class Fitter:
         trained = self._train(networks, splits, seeds, listen)
         networks = [network.cpu().eval() for network in networks[: len(trained.logits)]]
         known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)
-        shares = [network_shares([trained.logits[number] for number in numbers]) for numbers in by_fold]
+        unseen = [mean_distributions([trained.logits[number] for number in numbers]) for numbers in by_fold]
         opinions = Opinions(
-            self.features[:, :-1].numpy(),
+            self.given.features[:, :-1].numpy(),
             known,
-            [*shares, network_shares(trained.logits)],
+            [*unseen, mean_distributions(trained.logits)],
             self.surroundings.graph,
         )
         candidates = opinions.candidates
@@ -206,8 +234,8 @@ class Fitter:
         combined, distributions = self._combine(opinions, candidates, held, places)
         around = self.surroundings
         ensemble = Ensemble(
-            scaling=self.scaling,
-            features=self.features,
+            scaling=self.given.scaling,
+            features=self.given.features,
             hypergraph=around.hypergraph.to("cpu"),
             k=around.k,
             radius=around.radius,
@@ -234,29 +262,31 @@ class Fitter:
         seeds: Sequence[int],
         listen: Callable[[int, Update], None],
     ) -> Trained:
-        room = Classroom(self.features, self.surroundings.hypergraph, self.training, self.device)
+        room = Classroom(self.given.features, self.surroundings.hypergraph, self.training, self.device)
         with torch.inference_mode(False), torch.enable_grad():
             trainings = [
                 room.enter(network, self._labelled(split.train), seed)
                 for network, split, seed in zip(networks, splits, seeds, strict=True)
             ]
-            return train_in_stages(networks, trainings, splits, self.labels, self.training.max_epochs, listen)
+            return train_in_stages(
+                networks, trainings, splits, self.given.labels, self.training.max_epochs, listen
+            )
 
     def _labelled(self, rows: Tensor) -> Labelled:
-        weights = None if self.weights is None else torch.from_numpy(self.weights)[rows]
-        return Labelled(rows, self.labels[rows], weights)
+        weights = None if self.given.weights is None else torch.from_numpy(self.given.weights)[rows]
+        return Labelled(rows, self.given.labels[rows], weights)
 
     def _known(self, splits: Sequence[Split], count: int, n_classes: int) -> tuple[Known, list[list[int]]]:
         """Return the labels in folds, and which networks have not seen each fold."""
-        rows = torch.nonzero(self.labels >= 0).flatten().numpy()
-        weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
+        rows = torch.nonzero(self.given.labels >= 0).flatten().numpy()
+        weights = np.ones(len(rows)) if self.given.weights is None else self.given.weights[rows]
         by_held: dict[bytes, list[int]] = {}
         for number in range(count):
             by_held.setdefault(splits[number].validation.numpy().tobytes(), []).append(number)
         numbers = [each for held, each in by_held.items() if held]
         known = Known(
             rows=rows,
-            labels=self.labels.numpy()[rows],
+            labels=self.given.labels.numpy()[rows],
             weights=weights / weights.mean(),  # only proportions count, as in the networks' loss
             n_classes=n_classes,
             folds=[splits[each[0]].validation.numpy() for each in numbers],
@@ -278,15 +308,15 @@ class Fitter:
             potentials=opinions.potentials if "poisson" in experts else None,
         )
         mixed = combined.finish(list(opinion.values()))
-        if self.class_shares is not None:
-            combined = replace(combined, factors=balance(mixed, self.class_shares))
+        if self.given.class_prior is not None:
+            combined = replace(combined, factors=balance(mixed, self.given.class_prior))
             mixed = combined.finish(list(opinion.values()))
         return combined, mixed
 
     def _evaluate_fitted(self, ensemble: Ensemble) -> Evaluation:
         density = np.mean([each.density().double().numpy() for each in ensemble.inductions], 0)
         fitted = Evaluation(ensemble.fitted.distributions, ensemble.fitted.embedding, density)
-        return fitted.averaged(equal_rows(self.features)) if self.merge_equal else fitted
+        return fitted.averaged(equal_rows(self.given.features)) if self.merge_equal else fitted
 
 
 def _mean_logits(trained: Trained) -> Array:

@@ -72,7 +72,7 @@ def judge_held_out(
     places : array of int, (h,)
         Which labels these are; one may be held out several times.
     factors : array, (c,), optional
-        What known class shares multiply the classes with.
+        What a class prior multiplies the classes with.
     """
     if len(places) == 0:
         return np.empty(0, np.int64), np.empty((0, known.n_classes))

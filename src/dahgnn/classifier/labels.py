@@ -182,7 +182,7 @@ def weigh_rows(
     return weights
 
 
-def class_shares(prior: Mapping[Any, float] | ArrayLike | None, classes: Array) -> Array | None:
+def encode_class_prior(prior: Mapping[Any, float] | ArrayLike | None, classes: Array) -> Array | None:
     """Return the known share of each class, (c,), or None; see ``class_prior`` of `DAHGNNClassifier`."""
     if prior is None:
         return None

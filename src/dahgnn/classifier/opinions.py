@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from dahgnn.classifier.experts import FEATURE_EXPERTS, LabelledRows, Model
-from dahgnn.classifier.stacking import CANDIDATES, Candidate
+from dahgnn.classifier.stacking import CANDIDATES, FAVOURITE, Candidate
 from dahgnn.graph.diffusion import SimilarityGraph
 
 Array = NDArray[Any]
@@ -130,15 +130,15 @@ class Opinions:
             targets = np.eye(known.n_classes)[known.labels[places]]
             found.append(graph.spread_poisson(known.rows[places], targets, weights=known.weights[places]))
         self.potentials = found[-1]
-        return [potential_shares(each, usual_potential(each)) for each in found]
+        return [potential_distributions(each, usual_potential(each)) for each in found]
 
 
 def spread_labels(known: Known, graph: SimilarityGraph, seen: Array) -> Array:
-    """Return what the favourite candidate says of all rows from some of the labels alone, (n, c)."""
+    """Return what `FAVOURITE` says of all rows from some of the labels alone, (n, c)."""
     rows, targets = known.rows[seen], np.eye(known.n_classes)[known.labels[seen]]
     potentials = graph.spread_poisson(rows, targets, weights=known.weights[seen])
-    prior = potential_shares(potentials, usual_potential(potentials))
-    return graph.smooth(rows, targets, prior, 0.1)
+    prior = potential_distributions(potentials, usual_potential(potentials))
+    return graph.smooth(rows, targets, prior, FAVOURITE.strength)
 
 
 def usual_potential(potentials: Array) -> float:
@@ -147,7 +147,7 @@ def usual_potential(potentials: Array) -> float:
     return usual if usual > 0 else 1.0
 
 
-def potential_shares(potentials: Array, usual: float) -> Array:
+def potential_distributions(potentials: Array, usual: float) -> Array:
     """Return potentials (n, c) as distributions."""
     return np.asarray(softmax(np.clip(_SHARPNESS * potentials / usual, -30, 30), axis=1))
 

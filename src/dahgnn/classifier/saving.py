@@ -219,7 +219,7 @@ def _rebuild_ensemble(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
         cover_isolated=False,
     )
     fitted = Evaluation(*(tensors[f"fitted.{name}"].numpy() for name in Evaluation._fields))
-    _check(bool((fitted.distributions >= 0).all()), "shares that are none")
+    _check(bool((fitted.distributions >= 0).all()), "probabilities that are none")
     return Ensemble(
         scaling=Scaling(tensors["scaling.shift"], tensors["scaling.factor"]),
         features=tensors["features"],
@@ -252,7 +252,7 @@ def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
     _check({candidate.expert for candidate in candidates} <= known, "experts that are not there")
     _check(all(0 < weight < math.inf for weight in stack.weights), "weights that are none")
     potentials, factors = (tensors.get(name) for name in ("potentials", "factors"))
-    _check(potentials is not None or stack.share("poisson") == 0, "no potentials")
+    _check(potentials is not None or stack.weight_share("poisson") == 0, "no potentials")
     return Combined(
         stack=stack,
         models=models,
@@ -280,8 +280,9 @@ def _check_training(classifier: DAHGNNClassifier) -> None:
     _check(classifier.stopped_ in STOPPED, "an unknown reason to stop")
     known = np.isin(classifier.held_out_indices_, classifier.labelled_indices_)
     _check(bool(known.all()), "held-out rows without a label")
-    shares = classifier.held_out_distributions_
-    _check(bool((shares >= 0).all() and np.allclose(shares.sum(1), 1)), "shares that are none")
+    distributions = classifier.held_out_distributions_
+    whole = (distributions >= 0).all() and np.allclose(distributions.sum(1), 1)
+    _check(bool(whole), "probabilities that are none")
 
 
 def _network(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], number: int) -> DAHGNN:

@@ -44,9 +44,11 @@ EXPERT_TITLES = {
     "laplace": "Laplace learning",
 }
 
+# Who is believed most where no label is held out.
+FAVOURITE = Candidate("poisson", 0.1)
 CANDIDATES = (
     Candidate("laplace", 0.0),
-    Candidate("poisson", 0.1),
+    FAVOURITE,
     Candidate("poisson", math.inf),
     Candidate("linear", 0.1),
     Candidate("linear", math.inf),
@@ -60,7 +62,7 @@ CANDIDATES = (
 )
 # Who is believed where no label is held out. Where some are, half of the weight before them is in these, half
 # in all candidates alike.
-_FAVOURITES = {Candidate("poisson", 0.1): 0.75, Candidate("linear", 0.1): 0.25}
+_FAVOURITES = {FAVOURITE: 0.75, Candidate("linear", 0.1): 0.25}
 # How much a squared difference from that costs, in the logarithm of the likelihood, for each candidate.
 _PENALTY = 0.1
 # The share of every opinion that is the same for all classes: nobody is certain.
@@ -91,7 +93,7 @@ class Stack:
         )
         return _normalise(np.asarray(scores))
 
-    def share(self, expert: str) -> float:
+    def weight_share(self, expert: str) -> float:
         """Return the share of all weights that an expert has, smooth or not."""
         own = [
             weight
@@ -141,10 +143,10 @@ def learn_stack(
 
     def loss(weights: Array) -> tuple[float, Array]:
         """Return the penalised negative logarithm of the likelihood, and its gradient."""
-        shares = _normalise(np.tensordot(weights, logarithms, 1))
-        likelihood = counts @ np.log(np.maximum(shares[rows, labels], 1e-300))
-        shares[rows, labels] -= 1
-        gradient = np.tensordot(logarithms, shares * counts[:, None], 2)
+        distributions = _normalise(np.tensordot(weights, logarithms, 1))
+        likelihood = counts @ np.log(np.maximum(distributions[rows, labels], 1e-300))
+        distributions[rows, labels] -= 1
+        gradient = np.tensordot(logarithms, distributions * counts[:, None], 2)
         apart = weights - prior
         return float(strength * (apart @ apart) - likelihood), gradient + 2 * strength * apart
 

@@ -20,6 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dahgnn.checks import bad_value, check_count
+from dahgnn.config import PRESETS
 from dahgnn.nn.model import DAHGNN
 from dahgnn.training.splits import Split
 from dahgnn.training.updates import Update, Updates
@@ -30,6 +32,8 @@ Array = NDArray[Any]
 _FIRST = 8
 # Epochs at the most if there are no held-out labels, because the labels are very few.
 _MOST_UNJUDGED = 32
+# Up to so many rows "auto" takes several networks: some minutes on two cores.
+_ROWS_FOR_SEVERAL = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,17 @@ class Trained:
     history: list[TrainingStage]
     epochs: int
     interrupted: bool
+
+
+def count_networks(networks: int | str, n: int) -> int:
+    """Return how many networks a fit of n rows has, for the parameter ``networks``."""
+    if isinstance(networks, str):
+        if networks != "auto":
+            expected = "a number of networks, or 'auto'"
+            raise bad_value("networks", "DAHGNNClassifier", expected, repr(networks))
+        return PRESETS["default"].networks if n <= _ROWS_FOR_SEVERAL else 1
+    check_count("networks", networks, "DAHGNNClassifier")
+    return int(networks)
 
 
 def stage_ends(max_epochs: int) -> list[int]:

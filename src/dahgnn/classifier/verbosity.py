@@ -22,7 +22,7 @@ class Teller:
     logger : logging.Logger
         Gets lines of the level INFO.
     verbose : int
-        0 for nothing, 1 for the stages and an epoch every five seconds, 2 for each epoch.
+        0 for nothing, 1 for each part of the work and an epoch every five seconds, 2 for each epoch.
     """
 
     def __init__(self, logger: logging.Logger, verbose: int) -> None:

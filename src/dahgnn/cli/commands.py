@@ -66,53 +66,44 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _bench(options: argparse.Namespace) -> None:
-    from dahgnn.bench import measure, results
     from dahgnn.bench.contenders import METHODS
+    from dahgnn.bench.measure import BenchConfig
+    from dahgnn.bench.results import TABLE_HEAD, table_notes, table_row
+    from dahgnn.bench.run import run_bench
 
-    config = measure.BenchConfig(
+    config = BenchConfig(
         device=options.device,
         nodes=tuple(options.nodes),
         mnist=options.mnist,
         repeats=options.repeats,
         methods=tuple(options.methods or METHODS),
     )
-    if options.plot:
-        import matplotlib  # noqa: F401, fails now rather than after the measurements
-    lines = []
-    print(results.TABLE_HEAD, flush=True)
-    for line in measure.compare(config):
-        print(results.table_row(line), flush=True)
+    lines: list[dict[str, Any]] = []
+    for line in run_bench(config, out=options.out, plot=options.plot):
+        if not lines:
+            print(TABLE_HEAD)
+        print(table_row(line), flush=True)
         lines.append(line)
-        if options.out:
-            results.write_lines(options.out, lines)
-    print(f"\n{results.table_notes(lines)}")
-    if options.plot:
-        results.draw_costs(options.plot, lines)
+    print(f"\n{table_notes(lines)}")
 
 
 def _features(options: argparse.Namespace) -> None:
-    from dataclasses import replace
-
-    from dahgnn.checks import check_choice
     from dahgnn.cli.display import Display
-    from dahgnn.images import cnn, cnn_features, datasets, downloads
-    from dahgnn.progress import tell_cnn_epochs, tell_downloads
+    from dahgnn.images.cnn_features import read_header
+    from dahgnn.images.downloads import data_folder
+    from dahgnn.images.preparation import prepare_features
 
-    folder, name = downloads.data_folder(options.data), options.dataset
-    check_choice("dataset", name, tuple(cnn.CONFIGS), "features")
-    config = replace(cnn.CONFIGS[name], seed=options.seed)
-    if options.epochs is not None:
-        config = replace(config, epochs=options.epochs)
     with Display() as display:
-        with tell_downloads(display) as progress:
-            downloads.fetch(name, folder, progress=progress, offline=options.offline)
-        with display.stage(f"Read {datasets.TITLES[name]}"):
-            train, test = (datasets.load_images(name, folder, part) for part in ("train", "test"))
-        with display.stage(f"Train the CNN on {len(train.labels):,} images") as stage:
-            path = cnn_features.make_features(
-                name, train, test, folder, config, device=options.device, callback=tell_cnn_epochs(stage)
-            )
-    percent = 100 * cnn_features.read_header(path, name).cnn_test_accuracy
+        path = prepare_features(
+            options.dataset,
+            data_folder(options.data),
+            display,
+            seed=options.seed,
+            epochs=options.epochs,
+            device=options.device,
+            offline=options.offline,
+        )
+    percent = 100 * read_header(path, options.dataset).cnn_test_accuracy
     print(f"\nThe CNN classifies {percent:.2f} % of the test images correctly. Features: {path}")
 
 

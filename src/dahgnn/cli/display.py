@@ -1,4 +1,4 @@
-"""What a user sees of long work: one line for each stage, on the standard error stream."""
+"""What a user sees of long work: one line for each phase, on the standard error stream."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dahgnn.progress import Progress
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-# The time between two lines on a stage, where lines are kept.
+# The time between two lines on a phase, where lines are kept.
 _SECONDS_A_LINE = 30
 
 
 class Display:
-    """An observer that shows what a stage does, how far it is and how long it still takes.
+    """An observer that shows what a phase does, how far it is and how long it still takes.
 
     Where nobody sees a line change, as in a file, there is a line at the start, one every so often, and one
     at the end.
@@ -48,20 +48,20 @@ class Display:
         self._lines.stop()
 
     def note(self, text: str) -> None:
-        """Show a sentence above the stages; it may quote a file, so nothing in it steers the terminal."""
+        """Show a sentence above the phases; it may quote a file, so nothing in it steers the terminal."""
         self._lines.console.print(
             printable(text), markup=False, highlight=False, soft_wrap=self._lines.disable
         )
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Progress]:
-        """Show a stage until the block ends, with what the block tells of its progress."""
-        stage = _Stage(self, name, self._lines.add_task(name, total=None, state=""))
-        yield stage
-        stage.finish()
+    def phase(self, name: str) -> Iterator[Progress]:
+        """Show a phase until the block ends, with what the block tells of its progress."""
+        phase = _Phase(self, name, self._lines.add_task(name, total=None, state=""))
+        yield phase
+        phase.finish()
 
     def update(self, task: TaskID, done: float, total: float, state: str) -> None:
-        """Change the line of a stage."""
+        """Change the line of a phase."""
         self._lines.update(task, completed=done, total=total, state=state)
 
     @property
@@ -70,8 +70,8 @@ class Display:
         return bool(self._lines.disable)
 
 
-class _Stage:
-    """The line of one stage."""
+class _Phase:
+    """The line of one phase."""
 
     def __init__(self, display: Display, name: str, task: TaskID) -> None:
         self._display, self._name, self._task = display, name, task
@@ -83,7 +83,7 @@ class _Stage:
     def __call__(
         self, done: float, total: float, text: str = "", *, seconds_left: float | None = None
     ) -> None:
-        """Show how far the stage is; see `Progress`."""
+        """Show how far the phase is; see `Progress`."""
         self._text = text
         if self._first is None:
             self._first = done
@@ -93,7 +93,7 @@ class _Stage:
         self._show(done, total, left)
 
     def finish(self) -> None:
-        """Show how long the stage took."""
+        """Show how long the phase took."""
         self._shown = -math.inf
         seconds = time.perf_counter() - self._start
         self._show(1, 1, f"{seconds:.1f} s" if seconds < 10 else duration(seconds))

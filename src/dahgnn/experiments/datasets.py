@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dahgnn.checks import bad_type, bad_value, check_choice, check_count
-from dahgnn.graph.neighbours import knn
+from dahgnn.graph.neighbours import build_search
 from dahgnn.images.cnn_features import features_path, load_features, read_header
 from dahgnn.images.datasets import CLASSES, N_CLASSES, TITLES, Dataset, load_embedded_digits, load_images
 from dahgnn.tables.table import read_table
@@ -314,7 +314,7 @@ def load_task(spec: DatasetSpec, k: int, data: Path, device: str = "cpu") -> Tas
     whole = _load_file(spec, data) if spec.file is not None else DATASETS[spec.name].load(spec, data)
     nodes = draw_nodes(whole.labels, spec)
     whole = whole if nodes is None else whole.subset(nodes)
-    found = knn(whole.features.to(device), k).to("cpu")
+    found = build_search(whole.features.to(device)).among(k).to("cpu")
     neighbours = found.indices
     content = hashlib.sha256()
     for tensor in (whole.features, whole.labels, neighbours):

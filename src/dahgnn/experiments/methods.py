@@ -32,8 +32,9 @@ class Settings:
     networks : int
         How many are trained for a run, from different weights; their logits are averaged.
     scale : str
-        What is done to the features first, see `Preset`. The neighbours that a network gets are those of the
-        features as they are.
+        What is done to the features first, see `Preset`. The neighbours that a network gets, and those that
+        smooth its probabilities, are those of the features as they are; so all networks of an experiment
+        have the same hypergraph. Any other method gets the neighbours of the scaled features.
     metric : {"euclidean", "local-scale"}
         By what the neighbours are chosen that a network or a function gets, see `dahgnn.graph.local_scale`.
     smoothing : {"none", "correct-and-smooth"}

@@ -21,7 +21,7 @@ import torch
 
 from dahgnn.baselines.registry import NetworkKind, find_kind
 from dahgnn.experiments.datasets import Task
-from dahgnn.experiments.fitting import fit_jobs
+from dahgnn.experiments.fit_jobs import fit_jobs
 from dahgnn.experiments.jobs import Experiment, Job, plan
 from dahgnn.experiments.lines import read_lines
 from dahgnn.experiments.spec import Spec

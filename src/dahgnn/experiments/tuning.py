@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dahgnn.environment import describe_environment
 from dahgnn.experiments.datasets import Task
-from dahgnn.experiments.fitting import train
+from dahgnn.experiments.fit_jobs import train
 from dahgnn.experiments.jobs import Experiment
 from dahgnn.experiments.methods import vary
 from dahgnn.experiments.runner import Progress

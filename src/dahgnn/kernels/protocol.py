@@ -83,10 +83,25 @@ class Kernels(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """Return the gradients of the rows and of the weights of `grouped_product`."""
 
+    def dropout(self, values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: float) -> Tensor:
+        """Drop units of some runs, as `dahgnn.ops.dropout` describes it.
+
+        Parameters
+        ----------
+        values : Tensor, (n, r, units)
+            What is dropped from.
+        seeds, epochs : Tensor of int64, (r,)
+            The seed of each run, and the last epoch that it has behind it, both on the device.
+        site : int
+            The place in the network.
+        rate : float
+            How many of the units fall, below one.
+        """
+
     def messages_forward(
         self,
         wx: Tensor,
-        e_share: Tensor,
+        e_term: Tensor,
         vectors: Vectors,
         to_hyperedges: Incidence,
         to_nodes: Incidence,
@@ -99,7 +114,7 @@ class Kernels(Protocol):
         ----------
         wx : Tensor, (n, heads, units)
             Rows of WX.
-        e_share : Tensor, (m, heads)
+        e_term : Tensor, (m, heads)
             Products of We with the second half of α_X.
         vectors : Vectors
             The other attention vectors.
@@ -123,7 +138,7 @@ class Kernels(Protocol):
         nodes_gradient: Tensor,
         hyperedges_gradient: Tensor | None,
         wx: Tensor,
-        e_share: Tensor,
+        e_term: Tensor,
         vectors: Vectors,
         nodes: Tensor,
         hyperedges: Tensor,
@@ -138,14 +153,14 @@ class Kernels(Protocol):
         ----------
         nodes_gradient, hyperedges_gradient : Tensor, (n, heads, units), (m, heads, units)
             The gradients of the results; the latter is None where there is none.
-        wx, e_share, vectors, to_hyperedges, to_nodes, settings
+        wx, e_term, vectors, to_hyperedges, to_nodes, settings
             What `messages_forward` was given.
         nodes, hyperedges, kept
             What it returned.
 
         Returns
         -------
-        wx_gradient, e_share_gradient : Tensor, (n, heads, units), (m, heads)
+        wx_gradient, e_term_gradient : Tensor, (n, heads, units), (m, heads)
         vector_gradients : Tensor, (3, heads, units)
             The three gradients stand in the order of the vectors.
         """

@@ -164,11 +164,11 @@ def _attend(
     Returns nodes, hyperedges, and the density of the nodes, (b, heads), also where it does not count.
     """
     vectors = layer.vectors()
-    wx, e_share = layer.project(x, e)
+    wx, e_term = layer.project(x, e)
     from_node, to_node = ((wx * vector).sum(-1) for vector in (vectors.from_node, vectors.to_node))
     to_hyperedges = fitted.to_hyperedges
     density = _density(layer, wx, to_hyperedges.values, place)
-    hyperedges = _step(to_hyperedges, wx, from_node, e_share, density, place.to_hyperedges, True)
+    hyperedges = _step(to_hyperedges, wx, from_node, e_term, density, place.to_hyperedges, True)
     from_hyperedge = (hyperedges * vectors.from_hyperedge).sum(-1)
     of_hyperedges = density
     if to_hyperedges.density is not None:

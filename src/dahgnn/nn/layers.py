@@ -246,8 +246,8 @@ class DensityAwareAttention(nn.Module):
         """Compute what `forward` gives, and keep densities and attention; slower, and to look inside."""
         _check_rows("x", x, hypergraph.n_nodes, self)
         _check_rows("e", e, hypergraph.n_hyperedges, self)
-        wx, e_share = self.project(x, e)
-        return trace(wx, e_share, self.vectors(), hypergraph, self.config)
+        wx, e_term = self.project(x, e)
+        return trace(wx, e_term, self.vectors(), hypergraph, self.config)
 
     def project(self, x: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
         """Return WX, (n, heads, out_features), and the products of We with its half of α_X, (m, heads)."""
@@ -283,11 +283,11 @@ class DensityAwareAttention(nn.Module):
         wx = grouped_product(x, weights.weight.transpose(1, 2).flatten(2))
         # We is needed for its product with α_X alone, so W α_X comes first: one column a head.
         to_hyperedge = (weights.weight @ weights.to_hyperedge.unsqueeze(-1)).squeeze(-1)
-        e_share = grouped_product(e, to_hyperedge.transpose(1, 2))
-        return self.attend(weights, wx.view(len(x), -1, self.out_features), e_share.flatten(1), hypergraph)
+        e_term = grouped_product(e, to_hyperedge.transpose(1, 2))
+        return self.attend(weights, wx.view(len(x), -1, self.out_features), e_term.flatten(1), hypergraph)
 
     def attend(
-        self, weights: AttentionWeights, wx: Tensor, e_share: Tensor, hypergraph: Hypergraph
+        self, weights: AttentionWeights, wx: Tensor, e_term: Tensor, hypergraph: Hypergraph
     ) -> tuple[Tensor, Tensor]:
         """Pass the messages of r layers to hyperedges and on to nodes, the projections being done.
 
@@ -297,7 +297,7 @@ class DensityAwareAttention(nn.Module):
             The weights of r layers.
         wx : Tensor, (n, r · heads, out_features)
             WX.
-        e_share : Tensor, (m, r · heads)
+        e_term : Tensor, (m, r · heads)
             Products of We with the second half of α_X.
         hypergraph : Hypergraph
             It has n nodes and m hyperedges.
@@ -312,7 +312,7 @@ class DensityAwareAttention(nn.Module):
             to_node=weights.to_node.flatten(0, 1),
             from_hyperedge=weights.from_hyperedge.flatten(0, 1),
         )
-        both = pass_messages(wx, e_share, vectors, hypergraph, self.config)
+        both = pass_messages(wx, e_term, vectors, hypergraph, self.config)
         nodes, hyperedges = (each.view(len(each), len(weights.weight), -1) for each in both)
         return nodes, hyperedges
 

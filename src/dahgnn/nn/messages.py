@@ -26,7 +26,7 @@ class Step(NamedTuple):
     values : Tensor, (senders, heads, units)
         What is summed.
     source, target : Tensor, (senders, heads), (receivers, heads)
-        The shares of senders and receivers in the attention scores.
+        The terms of senders and receivers in the attention scores.
     density, bias : Tensor, (senders, heads), or None
         The density of the senders, and what it adds to the scores.
     peak : Tensor, (heads,)
@@ -63,7 +63,7 @@ class Trace(NamedTuple):
 
 def pass_messages(
     wx: Tensor,
-    e_share: Tensor,
+    e_term: Tensor,
     vectors: Vectors,
     hypergraph: Hypergraph,
     config: AttentionConfig,
@@ -78,7 +78,7 @@ def pass_messages(
     ----------
     wx : Tensor, (n, heads, units)
         Rows of WX.
-    e_share : Tensor, (m, heads)
+    e_term : Tensor, (m, heads)
         Products of We with the second half of α_X.
     vectors : Vectors
         The other attention vectors.
@@ -96,7 +96,7 @@ def pass_messages(
     """
     kernels = None if config.density and config.density_gradient else kernels_for(wx, backend)
     if kernels is None:
-        traced = trace(wx, e_share, vectors, hypergraph, config)
+        traced = trace(wx, e_term, vectors, hypergraph, config)
         return traced.to_nodes.sums, traced.to_hyperedges.sums
     fused = _Fused(
         kernels,
@@ -111,7 +111,7 @@ def pass_messages(
             activation=config.final_activation,
         ),
     )
-    return cast(tuple[Tensor, Tensor], _PassMessages.apply(wx, e_share, *vectors, fused))
+    return cast(tuple[Tensor, Tensor], _PassMessages.apply(wx, e_term, *vectors, fused))
 
 
 class _Fused(NamedTuple):
@@ -131,7 +131,7 @@ class _PassMessages(Function):
     def forward(
         ctx: Any,
         wx: Tensor,
-        e_share: Tensor,
+        e_term: Tensor,
         from_node: Tensor,
         to_node: Tensor,
         from_hyperedge: Tensor,
@@ -139,9 +139,9 @@ class _PassMessages(Function):
     ) -> tuple[Tensor, Tensor]:
         vectors = Vectors(from_node, to_node, from_hyperedge)
         nodes, hyperedges, kept = fused.kernels.messages_forward(
-            wx, e_share, vectors, fused.to_hyperedges, fused.to_nodes, fused.neighbours, fused.settings
+            wx, e_term, vectors, fused.to_hyperedges, fused.to_nodes, fused.neighbours, fused.settings
         )
-        ctx.save_for_backward(wx, e_share, *vectors, nodes, hyperedges, *kept)
+        ctx.save_for_backward(wx, e_term, *vectors, nodes, hyperedges, *kept)
         ctx.fused = fused
         ctx.set_materialize_grads(False)
         return nodes, hyperedges
@@ -152,19 +152,19 @@ class _PassMessages(Function):
         ctx: Any, nodes_gradient: Tensor | None, hyperedges_gradient: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         fused: _Fused = ctx.fused
-        wx, e_share, *rest = ctx.saved_tensors
+        wx, e_term, *rest = ctx.saved_tensors
         vectors, (nodes, hyperedges, *kept) = Vectors(*rest[:3]), rest[3:]
         if nodes_gradient is None:
             nodes_gradient = torch.zeros_like(nodes)
         wx_gradient, e_gradient, vector_gradients = fused.kernels.messages_backward(
-            nodes_gradient, hyperedges_gradient, wx, e_share, vectors, nodes, hyperedges, tuple(kept),
+            nodes_gradient, hyperedges_gradient, wx, e_term, vectors, nodes, hyperedges, tuple(kept),
             fused.to_hyperedges, fused.to_nodes, fused.settings,
         )  # fmt: skip
         return (wx_gradient, e_gradient, *vector_gradients.unbind(), None)
 
 
 def trace(
-    wx: Tensor, e_share: Tensor, vectors: Vectors, hypergraph: Hypergraph, config: AttentionConfig
+    wx: Tensor, e_term: Tensor, vectors: Vectors, hypergraph: Hypergraph, config: AttentionConfig
 ) -> Trace:
     """Compute what `pass_messages` gives in the paper's steps, in plain PyTorch, and keep all of them."""
 
@@ -188,7 +188,7 @@ def trace(
     density = None
     if config.density:
         density = node_density(constant(wx), hypergraph, config.delta, config.neighbourhood)
-    to_hyperedges = step(wx, from_node, e_share, density, hypergraph.to_hyperedges, True)
+    to_hyperedges = step(wx, from_node, e_term, density, hypergraph.to_hyperedges, True)
     hyperedges = to_hyperedges.sums
     from_hyperedge = (hyperedges * vectors.from_hyperedge).sum(-1)
     density = None if density is None else hyperedge_density(density, hypergraph)

@@ -134,8 +134,8 @@ class DAHGNN(nn.Module):
         def propagate(weight: Tensor) -> Tensor:
             return self.convolution.to_hyperedges(features @ weight, hypergraph)
 
-        def drop(values: Tensor, share: float, _: int) -> Tensor:
-            return dropout(values, share, self.training)
+        def drop(values: Tensor, rate: float, _: int) -> Tensor:
+            return dropout(values, rate, self.training)
 
         embeddings = self._convolve(weights, propagate, hypergraph)
         return self._attend(weights, embeddings, hypergraph, drop).squeeze(1)
@@ -178,8 +178,8 @@ class DAHGNN(nn.Module):
         if self._folded:
             to_hyperedge = first.to_hyperedge.flatten(0, 1)  # (r · heads, units)
             shape = (-1, *to_hyperedge.shape)
-            e_share = grouped_product(e.view(shape), to_hyperedge.unsqueeze(-1)).squeeze(-1)
-            x, e = self.attention1.attend(first, x.view(shape), e_share, hypergraph)
+            e_term = grouped_product(e.view(shape), to_hyperedge.unsqueeze(-1)).squeeze(-1)
+            x, e = self.attention1.attend(first, x.view(shape), e_term, hypergraph)
             return self.attention2.apply_to_runs(second, x, e, hypergraph)[0]
         if self.config.activation:
             x, e = elu(x), elu(e)
@@ -190,7 +190,7 @@ class DAHGNN(nn.Module):
         logits = self.attention2.apply_to_runs(second, x, e, hypergraph)[0]
         return logits if self.shortcut is None else logits + grouped_product(hidden, weights["shortcut"])
 
-    def _drop(self, x: Tensor, e: Tensor, drop: DropUnits | None, stage: int) -> tuple[Tensor, Tensor]:
-        """Drop units of nodes and of hyperedges, in two stages."""
-        share = self.config.dropout
-        return (x, e) if drop is None or share == 0 else (drop(x, share, stage), drop(e, share, stage + 1))
+    def _drop(self, x: Tensor, e: Tensor, drop: DropUnits | None, site: int) -> tuple[Tensor, Tensor]:
+        """Drop units of nodes and of hyperedges, at two sites."""
+        rate = self.config.dropout
+        return (x, e) if drop is None or rate == 0 else (drop(x, rate, site), drop(e, rate, site + 1))

@@ -1,4 +1,4 @@
-"""Dropout whose mask follows from seed, epoch, layer and place: equal on every device, and never stored."""
+"""Dropout whose mask follows from seed, epoch, site and place: equal on every device, and never stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from dahgnn.kernels.cpu import launch as cpu_kernels
 from dahgnn.ops.backend import kernels_for
 
 # Units that share a draw of 128 bits; each gets 16 of them.
@@ -22,17 +21,18 @@ class Mask(NamedTuple):
 
     Attributes
     ----------
-    seeds : Tensor of int64, (r,)
-        The seed of each run, on the CPU.
-    epoch, layer : int
-        Other units fall in each epoch, and in each of the places where a network drops.
+    seeds, epochs : Tensor of int64, (r,)
+        The seed of each run, and the last epoch that it has behind it, −1 before the first. They are on the
+        device of the values.
+    site : int
+        Other units fall at each of the places where a network drops some.
     rate : float
         How many of the units fall, from 0 to 1.
     """
 
     seeds: Tensor
-    epoch: int
-    layer: int
+    epochs: Tensor
+    site: int
     rate: float
 
 
@@ -56,30 +56,30 @@ class _Dropout(Function):
 def _apply(values: Tensor, mask: Mask) -> Tensor:
     if mask.rate == 1:
         return torch.zeros_like(values)
-    if kernels_for(values) is cpu_kernels:
-        return cpu_kernels.dropout(values, *mask)
-    kept = keeps(mask, values.shape[0], values.shape[2]).to(values.device)
-    return torch.where(kept, values / (1 - mask.rate), 0.0)
+    kernels = kernels_for(values)
+    if kernels is not None:
+        return kernels.dropout(values, *mask)
+    return torch.where(keeps(mask, values.shape[0], values.shape[2]), values / (1 - mask.rate), 0.0)
 
 
 def keeps(mask: Mask, rows: int, units: int) -> Tensor:
     """Return which units stay, (rows, r, units): the plain twin of the kernels.
 
-    The generator is Philox (Salmon et al., 2011). Its counter is the place of the first of eight units, the
-    epoch and the layer, its key is the seed.
+    The generator is Philox (Salmon et al., 2011). Its counter is the place of eight units, the number of
+    epochs so far and the site; its key is the seed.
     """
-    counter = torch.arange(-(-rows * units // _UNITS_A_DRAW))
+    counter = torch.arange(-(-rows * units // _UNITS_A_DRAW), device=mask.seeds.device)
     bits = []
-    for seed in mask.seeds.tolist():
-        words = _philox(counter, mask.epoch, mask.layer, seed)  # (draws, 4)
+    for seed, epoch in zip(mask.seeds.tolist(), mask.epochs.tolist(), strict=True):
+        words = _philox(counter, epoch + 1, mask.site, seed)  # (draws, 4)
         halves = torch.stack((words & 0xFFFF, words >> 16), 2).flatten()
         bits.append(halves[: rows * units].view(rows, units))
     return torch.stack(bits, 1) >= mask.rate * 65536
 
 
-def _philox(counter: Tensor, epoch: int, layer: int, seed: int) -> Tensor:
+def _philox(counter: Tensor, epoch: int, site: int, seed: int) -> Tensor:
     """Return four words of 32 bits for each counter, (draws, 4), by ten rounds of Philox."""
-    words = [counter & _WORD, counter >> 32, torch.full_like(counter, epoch), torch.full_like(counter, layer)]
+    words = [counter & _WORD, counter >> 32, torch.full_like(counter, epoch), torch.full_like(counter, site)]
     keys = [seed & _WORD, seed >> 32 & _WORD]
     for _ in range(10):
         (high0, low0), (high2, low2) = _multiply(words[0], 0xD2511F53), _multiply(words[2], 0xCD9E8D57)

@@ -15,7 +15,7 @@ from dahgnn.ops.backend import product_kernel_for
 
 # The weights of r networks of one kind by name, each (r, …).
 Weights = Mapping[str, Tensor]
-# Drops units: of values (n, r, units), the share to drop, and at which of the network's stages.
+# Drops units: of values (n, r, units), the rate at which they drop, and at which of the network's sites.
 DropUnits = Callable[[Tensor, float, int], Tensor]
 
 

@@ -193,7 +193,7 @@ def grouped_product(rows: Tensor, weights: Tensor, *, backend: str | None = None
 
 
 def attention_scores(source: Tensor, target: Tensor, incidence: Incidence) -> Tensor:
-    """Score each incidence, (4): LeakyReLU of its source's share plus its target's.
+    """Score each incidence, (4): LeakyReLU of its source's term plus its target's.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def attend(
     values : Tensor, (sources, heads, units)
         What is summed.
     source, target : Tensor, (sources, heads), (targets, heads)
-        Shares of the attention scores, see `attention_scores`.
+        Terms of the attention scores, see `attention_scores`.
     bias : Tensor, (sources, heads), or None
         The scaled density, added to the scores.
     incidence : Incidence

@@ -46,10 +46,10 @@ def run_demo(folder: Path, observer: Observer, *, runs: int = 3) -> str:
     check_count("runs", runs, "run_demo")
     folder.mkdir(parents=True, exist_ok=True)  # fails now rather than after the training
     spec = replace(load_spec("demo"), runs=runs)
-    with observer.stage("Read the digits and find their neighbours"):
+    with observer.phase("Read the digits and find their neighbours"):
         task = load_task(spec.datasets[0], spec.k, folder)
     with tempfile.TemporaryDirectory() as temporary:
-        with observer.stage(spec.title) as progress:
+        with observer.phase(spec.title) as progress:
             heard = tell_fits(progress)
             run_experiment(spec, Path(temporary), {task.name: task}, jobs=1, progress=heard)
         lines = read_lines(Path(temporary) / "runs.jsonl")
@@ -73,7 +73,7 @@ def _draw(path: Path, spec: Spec, task: Task, observer: Observer) -> None:
     split = Experiment(spec, {task.name: task}).split(task.name, spec.labels_on(task.name)[0], 0)
     known = torch.full_like(labels, -1)
     known[split.train] = labels[split.train]
-    with observer.stage("Lay out the embedding by t-SNE"):
+    with observer.phase("Lay out the embedding by t-SNE"):
         classifier = DAHGNNClassifier(random_state=0).fit(task.features, known.numpy())
         layout = tsne(torch.from_numpy(classifier.embedding_), seed=0)
     predictions = torch.from_numpy(classifier.transduction_)

@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from dahgnn.checks import bad_value, check_choice, did_you_mean
-from dahgnn.classifier.estimator import DAHGNNClassifier, count_networks
+from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import Explanation, explain, margins, suggest
 from dahgnn.classifier.labels import encode_labels
 from dahgnn.classifier.saving import load_with_notes, save_classifier
+from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
 from dahgnn.files.atomic import replacing
 from dahgnn.progress import Observer, tell_ensemble_epochs
@@ -86,7 +87,7 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
     options : FitOptions
         What to do.
     observer : Observer
-        Sees the stages, and what was understood of the file before anything starts.
+        Sees the phases, and what was understood of the file before anything starts.
 
     Returns
     -------
@@ -96,7 +97,7 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
     check_choice("map", options.map, MAPS, "fit")
     for name in ("jinja2", "openTSNE", "plotly"):
         import_module(name)  # fails now rather than after the fit
-    with observer.stage(f"Read {path.name}"):
+    with observer.phase(f"Read {path.name}"):
         table = read_table(path, label=options.label, id=options.id, drop=options.drop)
     for note in table.notes:
         observer.note(note)
@@ -112,7 +113,7 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         observer.note(f"The fit that was in {folder} stays.")
         raise KeyboardInterrupt
     metrics = _metrics(classifier, labels, time.perf_counter() - start)
-    with observer.stage("Write"):
+    with observer.phase("Write"):
         _write_text(folder / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")
         values = classifier.label_distributions_, classifier.density_
         _write_text(folder / PREDICTIONS, _predictions(table.ids, classifier, *values, given=table.labels))
@@ -120,7 +121,7 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         (folder / PAGE).unlink(missing_ok=True)  # it shows another fit
     # The page comes last, as it takes long: who is interrupted here has all the rest.
     hurried = interrupted and options.map == "auto"
-    with observer.stage("Draw the map"):
+    with observer.phase("Draw the map"):
         view = gather_view(path.name, table, classifier, metrics, "pca" if hurried else options.map)
         _write_text(folder / PAGE, fit_page(view))
     return metrics
@@ -136,7 +137,7 @@ def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer
         random_state=options.seed,
         device=options.device,
     )
-    with observer.stage(f"Fit {len(labels):,} rows") as progress, warnings.catch_warnings():
+    with observer.phase(f"Fit {len(labels):,} rows") as progress, warnings.catch_warnings():
         # An interruption is in ``stopped_``, too, which decides what is said of it.
         warnings.simplefilter("ignore", ConvergenceWarning)
         count = count_networks(options.networks, len(labels))
@@ -186,15 +187,15 @@ def predict_table(folder: Path, path: Path, target: Path, name: str | None, obse
         raise ValueError(
             f"Predictions would replace {target}, which they are made from. Choose another file."
         )
-    with observer.stage(f"Read {folder / MODEL}"):
+    with observer.phase(f"Read {folder / MODEL}"):
         fitted = FittedFolder.open(folder)
     if name is None and not find_format(path).labels_in_other_files:
         name = fitted.id
-    with observer.stage(f"Read {path.name}"):
+    with observer.phase(f"Read {path.name}"):
         table = read_table(path, id=name, columns=fitted.columns)
     for note in table.notes:
         observer.note(note)
-    with observer.stage(f"Predict {len(table.ids):,} rows"):
+    with observer.phase(f"Predict {len(table.ids):,} rows"):
         found = fitted.classifier.evaluate(table.features)
         _write_text(target, _predictions(table.ids, fitted.classifier, found.distributions, found.density))
     return len(table.ids)

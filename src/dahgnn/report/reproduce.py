@@ -11,7 +11,7 @@ import torch
 
 from dahgnn.checks import check_choice, check_count, check_device
 from dahgnn.experiments.datasets import DatasetSpec, Task, draw_nodes, load_task
-from dahgnn.experiments.fitting import figure_results
+from dahgnn.experiments.fit_jobs import figure_results
 from dahgnn.experiments.runner import run_experiment
 from dahgnn.experiments.spec import Spec
 from dahgnn.experiments.tuning import run_search
@@ -83,21 +83,21 @@ def reproduce(
         if dataset.has_images and (dataset.features == "pixels" or spec.figure):
             with tell_downloads(observer) as received:
                 fetch(dataset.name, data, progress=received, offline=options.offline)
-        with observer.stage(f"Read {dataset.title} and find its neighbours"):
+        with observer.phase(f"Read {dataset.title} and find its neighbours"):
             tasks[dataset.name] = load_task(dataset, spec.k, data, device)
     if spec.search is not None:
-        with observer.stage(spec.title) as progress:
+        with observer.phase(spec.title) as progress:
             run_search(spec, folder, tasks, device=device, progress=tell_fits(progress))
         return [folder / "trials.jsonl"]
     if spec.figure:
         with lock_folder(folder):
             return _draw(spec, chosen[0], tasks[chosen[0].name], folder, data, observer, device)
-    with observer.stage(spec.title) as progress:
+    with observer.phase(spec.title) as progress:
         heard = tell_fits(progress)
         run_experiment(
             spec, folder, tasks, methods=options.methods, device=device, jobs=options.jobs, progress=heard
         )
-    with observer.stage("Write the report"):
+    with observer.phase("Write the report"):
         return write_report(folder)
 
 
@@ -115,11 +115,11 @@ def _draw(
     spec: Spec, dataset: DatasetSpec, task: Task, folder: Path, data: Path, observer: Observer, device: str
 ) -> list[Path]:
     """Train the methods of a figure, lay their embeddings out and draw them side by side."""
-    with observer.stage("Train " + " and ".join(spec.figure)):
+    with observer.phase("Train " + " and ".join(spec.figure)):
         split, results = figure_results(spec, task, device)
     panels = []
     for method, result, _ in results:
-        with observer.stage(f"Lay out {method.title} by t-SNE"):
+        with observer.phase(f"Lay out {method.title} by t-SNE"):
             layout = tsne(result.embedding, seed=0)
         panels.append(
             Panel(title=method.title, layout=layout, predictions=result.predictions, test=split.test)

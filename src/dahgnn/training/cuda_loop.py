@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from dahgnn.config import TrainingConfig
 from dahgnn.kernels.gpu.programs import compiling
-from dahgnn.kernels.gpu.training import Adam, Dropout, Labels, Record
+from dahgnn.kernels.gpu.training import Adam, Labels, Record
+from dahgnn.ops.dropout import Mask, drop_units
 from dahgnn.ops.propagated import Folded
 from dahgnn.training.interrupts import collect_interrupts
 from dahgnn.training.run import Parts
@@ -105,7 +106,7 @@ class GraphLoop:
             max_epochs=config.max_epochs,
             rows=config.max_epochs + 1 + _EPOCHS_AT_ONCE,
         )
-        self.drop = Dropout(seeds, self.record.epoch)
+        self.seeds = torch.tensor(seeds, device=self.record.epoch.device)
 
     def run(self, note: Callable[[list[NewEpochs]], None], tell: Callable[[], None]) -> None:
         """Train until every run has ended.
@@ -192,9 +193,12 @@ class GraphLoop:
         self.record.reset()
         return graph
 
+    def _drop(self, values: Tensor, rate: float, site: int) -> Tensor:
+        return drop_units(values, Mask(self.seeds, self.record.epoch, site, rate))
+
     def _epoch(self) -> None:
         weights = self.optimizer.weights
-        evaluated, trained = self.logits(weights, self.drop, evaluate=self.evaluate)
+        evaluated, trained = self.logits(weights, self._drop, evaluate=self.evaluate)
         self.labels.score(evaluated, trained)
         gradients = torch.autograd.grad(trained, list(weights.values()), self.labels.gradient)
         self.record.add()  # after the gradient, whose dropout reads the epoch

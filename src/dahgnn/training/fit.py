@@ -107,42 +107,29 @@ def fit(
     split: Split,
     config: TrainingConfig | None = None,
     *,
-    weights: object = None,
     seed: int = 0,
-    device: torch.device | str | None = None,
     callback: Callable[[Epoch], None] | None = None,
-    capture: bool = True,
 ) -> FitResult:
     """Train a network in place, section 4.2: Adam, early stopping, the best weights restored.
+
+    It is trained where the hypergraph is, and stays there. `FitRequest` has what is not said here: weights of
+    nodes, another device, how a module of your own is trained fast.
 
     Parameters
     ----------
     model : DAHGNN, HGNN or another module
         Called as ``model(features, hypergraph)``; has ``in_features`` and ``n_classes``.
-    features : array, (n, in_features)
-        Each row is a node's.
-    hypergraph : Hypergraph
-        The hypergraph of the same n nodes.
-    labels : array of int, (n,)
-        Classes 0 … n_classes − 1, read at the training and validation nodes alone; −1 is unknown.
+    features, hypergraph, labels : array, (n, in_features), Hypergraph, and array of int, (n,)
+        The nodes. Labels are 0 … n_classes − 1, read at training and validation nodes alone; −1 is unknown.
     split : Split
         Which nodes train and which choose the epoch. Without the latter, the training loss chooses it.
     config : TrainingConfig, optional
         The schedule; the paper's by default.
-    weights : array, (n,), optional
-        How much each labelled node counts in the losses, zero or more; all the same by default. With
-        weights a network is trained epoch by epoch.
     seed : int
         The seed of dropout. Torch's global random state is used meanwhile and then put back, so fits with
         dropout should not share a process in two threads.
-    device : torch.device or str, optional
-        Where to train; by default, where the hypergraph is. The model stays there.
     callback : callable, optional
         Called with an `Epoch` for each evaluation; on a CUDA device some epochs later.
-    capture : bool
-        Whether to replay a captured graph on a CUDA device, which gives the same result faster. A module of
-        your own is trained epoch by epoch, unless its class says ``capturable = True``: a pass then has to
-        be free of anything that waits for the device or depends on values there.
 
     Returns
     -------
@@ -165,23 +152,10 @@ def fit(
     1.0
     """
     heard = None if callback is None else lambda _, epoch: callback(epoch)
-    (result,) = _fit(
-        FitRequest(
-            owner="fit",
-            models=[model],
-            features=features,
-            hypergraph=hypergraph,
-            labels=labels,
-            splits=[split],
-            config=config,
-            weights=weights,
-            seeds=[seed],
-            device=device,
-            callback=heard,
-            capture=capture,
-        )
+    request = FitRequest(
+        [model], features, hypergraph, labels, [split], config, seeds=[seed], callback=heard, owner="fit"
     )
-    return result
+    return fit_request(request)[0]
 
 
 def fit_many(
@@ -193,9 +167,7 @@ def fit_many(
     config: TrainingConfig | None = None,
     *,
     seeds: Sequence[int] | None = None,
-    device: torch.device | str | None = None,
     callback: Callable[[int, Epoch], None] | None = None,
-    capture: bool = True,
 ) -> list[FitResult]:
     """Train several networks of one kind on one hypergraph, each with its own weights, split and seed.
 
@@ -207,7 +179,7 @@ def fit_many(
     ----------
     models : sequence of modules
         They are of one class and have the same settings. Each is trained in place.
-    features, hypergraph, labels, config, device, capture
+    features, hypergraph, labels, config
         See `fit`; they are the same for all runs.
     splits : sequence of Split
         There is one for each model.
@@ -235,27 +207,12 @@ def fit_many(
     >>> [result.accuracy(labels, split.test) for result, split in zip(results, splits, strict=True)]
     [1.0, 1.0, 1.0]
     """
-    models = list(models)
-    return _fit(
-        FitRequest(
-            owner="fit_many",
-            models=models,
-            features=features,
-            hypergraph=hypergraph,
-            labels=labels,
-            splits=list(splits),
-            config=config,
-            seeds=list(range(len(models)) if seeds is None else seeds),
-            device=device,
-            callback=callback,
-            capture=capture,
-        )
-    )
+    given = list(models), features, hypergraph, labels, list(splits), config
+    return fit_request(FitRequest(*given, seeds=seeds, callback=callback, owner="fit_many"))
 
 
-def _fit(request: FitRequest) -> list[FitResult]:
-    """Train all runs of a request."""
-    request.check()
+def fit_request(request: FitRequest) -> list[FitResult]:
+    """Train all models of a request in place; see `fit_many` for the results."""
     with torch.inference_mode(False), torch.enable_grad(), threads_for(request.hypergraph.n_nodes):
         inputs = FitInputs.make(request)
         capture = request.capture and request.weights is None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import cast
 
 import torch
@@ -16,50 +16,83 @@ from dahgnn.training.run import Classifier, Epoch, Labelled, Parts, Run
 from dahgnn.training.splits import Split, check_split
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class FitRequest:
-    """What `fit` and `fit_many` are asked for; the arguments are described there.
+    """Everything that a fit can be told, for `fit_request`; `fit` and `fit_many` make one of their arguments.
 
     Attributes
     ----------
-    owner : {"fit", "fit_many"}
-        Which of the two was called, for errors.
+    models : sequence of modules
+        The networks: `DAHGNN`, `HGNN` or another module that is called as ``model(features, hypergraph)`` and
+        has ``in_features`` and ``n_classes``. They are of one class and have the same settings. Each is
+        trained in place.
+    features : array, (n, in_features)
+        Each row is a node's.
+    hypergraph : Hypergraph
+        The hypergraph of the same n nodes.
+    labels : array of int, (n,)
+        Classes 0 … n_classes − 1, read at the training and validation nodes alone; −1 is unknown.
+    splits : sequence of Split
+        Which nodes train each model and which choose its epoch. Without the latter, the training loss
+        chooses it.
+    config : TrainingConfig, optional
+        The schedule; the paper's by default.
+    weights : array, (n,), optional
+        How much each labelled node counts in the losses, zero or more; all the same by default. With
+        weights a network is trained epoch by epoch.
+    seeds : sequence of int, optional
+        The seeds of each model's dropout; 0, 1, 2 and so on by default.
+    device : torch.device or str, optional
+        Where to train; by default, where the hypergraph is. The models stay there.
+    callback : callable, optional
+        Called with the number of the model and an `Epoch` for each evaluation; on a CUDA device some epochs
+        later.
+    capture : bool
+        Whether to replay a captured graph on a CUDA device, which gives the same result faster. A module of
+        your own is trained epoch by epoch, unless its class says ``capturable = True``: a pass then has to
+        be free of anything that waits for the device or depends on values there.
+    owner : str
+        Which function or class errors name.
     """
 
-    owner: str
-    models: list[nn.Module]
+    models: Sequence[nn.Module]
     features: object
     hypergraph: Hypergraph
     labels: object
-    splits: list[Split]
-    seeds: list[int]
+    splits: Sequence[Split]
     config: TrainingConfig | None = None
+    _: KW_ONLY
     weights: object = None
+    seeds: Sequence[int] | None = None
     device: torch.device | str | None = None
     callback: Callable[[int, Epoch], None] | None = None
     capture: bool = True
+    owner: str = "FitRequest"
+
+    def __post_init__(self) -> None:
+        for name, values in (("splits", self.splits), ("seeds", self.seeds_of_runs)):
+            if len(values) != len(self.models):
+                expected = f"one for each of {len(self.models)} models"
+                raise bad_value(name, self.owner, expected, f"{len(values)}")
+        _check_alike(self.models, self.owner)
+        for name, value, kind in self._kinds():
+            if not isinstance(value, kind):
+                raise bad_type(name, self.owner, f"a {kind.__name__}", type(value).__name__)
+        for seed in self.seeds_of_runs:
+            check_seed(seed, self.owner)
 
     @property
     def schedule(self) -> TrainingConfig:
         """The config, or the paper's if there is none."""
         return TrainingConfig() if self.config is None else self.config
 
-    def check(self) -> None:
-        """Refuse values of the wrong kind or number, and models that cannot be trained together."""
-        for name, values in (("splits", self.splits), ("seeds", self.seeds)):
-            if len(values) != len(self.models):
-                expected = f"one for each of {len(self.models)} models"
-                raise bad_value(name, self.owner, expected, f"{len(values)}")
-        if self.owner == "fit_many":
-            _check_alike(self.models)
-        for name, value, kind in self._kinds():
-            if not isinstance(value, kind):
-                raise bad_type(name, self.owner, f"a {kind.__name__}", type(value).__name__)
-        for seed in self.seeds:
-            check_seed(seed, self.owner)
+    @property
+    def seeds_of_runs(self) -> Sequence[int]:
+        """The seeds, or the numbers of the models if there are none."""
+        return range(len(self.models)) if self.seeds is None else self.seeds
 
     def _kinds(self) -> Iterator[tuple[str, object, type]]:
-        """Yield the arguments whose class matters, with their names."""
+        """Yield the values whose class matters, with their names."""
         for model in self.models:
             yield "model", model, nn.Module
         yield "hypergraph", self.hypergraph, Hypergraph
@@ -68,19 +101,19 @@ class FitRequest:
         yield "config", self.schedule, TrainingConfig
 
 
-def _check_alike(models: list[nn.Module]) -> None:
+def _check_alike(models: Sequence[nn.Module], owner: str) -> None:
     """Refuse models that cannot be trained side by side."""
     if not models:
-        raise bad_value("models", "fit_many", "non-empty", "no model")
+        raise bad_value("models", owner, "non-empty", "no model")
     if len({id(model) for model in models}) < len(models):
-        raise bad_value("models", "fit_many", "different objects", "the same one twice")
+        raise bad_value("models", owner, "different objects", "the same one twice")
     for model in models[1:]:
         if type(model) is not type(models[0]):
             got = f"{type(models[0]).__name__} and {type(model).__name__}"
-            raise bad_value("models", "fit_many", "of one class", got)
+            raise bad_value("models", owner, "of one class", got)
         first, other = (getattr(each, "settings", None) for each in (models[0], model))
         if first != other:
-            raise bad_value("models", "fit_many", "of the same settings", f"{first} and {other}")
+            raise bad_value("models", owner, "of the same settings", f"{first} and {other}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +129,7 @@ class FitInputs:
     weights : Tensor, (n,), or None
         How much each labelled node counts; None if all count the same.
     owner : str
-        Which function was called, for errors.
+        Which function or class errors name.
     """
 
     features: Tensor
@@ -131,7 +164,7 @@ class FitInputs:
 
     def make_runs(self, request: FitRequest) -> list[Run]:
         """Bring the networks to the device, each with its labelled nodes and its seed."""
-        given = zip(request.models, request.splits, request.seeds, strict=True)
+        given = zip(request.models, request.splits, request.seeds_of_runs, strict=True)
         runs = []
         for number, (model, split, seed) in enumerate(given):
             parts = self._parts(split, cast(Classifier, model).n_classes)

@@ -41,10 +41,11 @@ class PlainLoop:
         self, run: Run, inputs: tuple[Tensor, Hypergraph], config: TrainingConfig, folded: Folded | None
     ) -> None:
         self.run, self.inputs, self.config, self.folded = run, inputs, config, folded
-        seeds = torch.tensor([run.seed])
+        seeds = torch.tensor([run.seed], device=inputs[0].device)
 
-        def drop(values: Tensor, rate: float, layer: int) -> Tensor:
-            return drop_units(values, Mask(seeds, len(run.history), layer, rate))
+        def drop(values: Tensor, rate: float, site: int) -> Tensor:
+            behind = torch.tensor([len(run.history) - 1], device=values.device)
+            return drop_units(values, Mask(seeds, behind, site, rate))
 
         self.drop = drop
 

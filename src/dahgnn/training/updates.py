@@ -120,7 +120,7 @@ class _PlainUpdates:
     ) -> None:
         self.room, self.network, self.folded, self.labelled = room, network, folded, labelled
         self.optimizer = Adam(list(network.parameters()), room.config)
-        self.seeds = torch.tensor([seed])
+        self.seeds = torch.tensor([seed], device=room.device)
         self.last = _UNTRAINED
 
     def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
@@ -143,8 +143,9 @@ class _PlainUpdates:
         self.last = Update(epoch=self.optimizer.done, train_loss=loss.item())
         return self.last
 
-    def _drop(self, values: Tensor, rate: float, layer: int) -> Tensor:
-        return drop_units(values, Mask(self.seeds, self.optimizer.done, layer, rate))
+    def _drop(self, values: Tensor, rate: float, site: int) -> Tensor:
+        behind = torch.tensor([self.optimizer.done - 1], device=values.device)
+        return drop_units(values, Mask(self.seeds, behind, site, rate))
 
     def evaluate(self) -> Tensor:
         """Return what the network says of all nodes."""

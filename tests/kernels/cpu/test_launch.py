@@ -62,7 +62,7 @@ def hypergraph(request):
 
 
 def make_inputs(hypergraph, heads, units):
-    """WX, shares of hyperedges, and attention vectors, in float64."""
+    """WX, terms of hyperedges, and attention vectors, in float64."""
     wx = normal(hypergraph.n_nodes, heads, units, seed=1)
     wx[2::5] = 0
     vectors = [normal(heads, units, seed=seed) for seed in (3, 4, 5)]
@@ -71,9 +71,9 @@ def make_inputs(hypergraph, heads, units):
 
 def compute(inputs, gradients, hypergraph, backend, delta, **switches):
     """Return nodes, hyperedges and the gradients of all inputs."""
-    wx, e_share, *vectors = leaves = [each.detach().requires_grad_() for each in inputs]
+    wx, e_term, *vectors = leaves = [each.detach().requires_grad_() for each in inputs]
     config = attention(delta, **switches)
-    results = pass_messages(wx, e_share, Vectors(*vectors), hypergraph, config, backend=backend)
+    results = pass_messages(wx, e_term, Vectors(*vectors), hypergraph, config, backend=backend)
     wanted = [(result, given) for result, given in zip(results, gradients, strict=True) if given is not None]
     found = torch.autograd.grad([each for each, _ in wanted], leaves, [each for _, each in wanted])
     return [result.detach() for result in results] + list(found)
@@ -182,13 +182,13 @@ def test_equal_densities_change_nothing():
 @pytest.mark.parametrize("exponent", [-100, -70, 65])
 def test_the_density_does_not_see_the_length_of_rows(exponent, heads, units):
     hypergraph = HYPERGRAPHS["uniform"]()
-    wx, e_share, *vectors = (each.float() for each in make_inputs(hypergraph, heads, units))
+    wx, e_term, *vectors = (each.float() for each in make_inputs(hypergraph, heads, units))
     results = []
     for factor in (2.0**-20, 2.0**exponent):
         # Powers of two leave the scores as they are; so small, a row is its own ELU, where it is positive.
         scaled = Vectors(*(each / factor for each in vectors))
         nodes, hyperedges = pass_messages(
-            wx * factor, e_share, scaled, hypergraph, attention(-1.0), backend="kernel"
+            wx * factor, e_term, scaled, hypergraph, attention(-1.0), backend="kernel"
         )
         results.append([(each / factor).clamp_min(0) for each in (nodes, hyperedges)])
     if exponent > 0:  # then the ELU makes nothing of the hyperedges' negative units, and the nodes see it
@@ -200,11 +200,11 @@ def test_the_density_does_not_see_the_length_of_rows(exponent, heads, units):
 @pytest.mark.parametrize(("heads", "units"), [(4, 8), (1, 10), (3, 5)])
 def test_no_cosine_is_greater_than_one(heads, units):
     hypergraph = HYPERGRAPHS["uniform"]()
-    wx, e_share, *vectors = (each.float() for each in make_inputs(hypergraph, heads, units))
+    wx, e_term, *vectors = (each.float() for each in make_inputs(hypergraph, heads, units))
     lengths = normal(301, seed=7).float().clamp_min(0)  # rows of one direction, and of none
     wx = wx[:1] * lengths[:, None, None]
     first, second = (
-        pass_messages(wx, e_share, Vectors(*vectors), hypergraph, attention(delta), backend="kernel")
+        pass_messages(wx, e_term, Vectors(*vectors), hypergraph, attention(delta), backend="kernel")
         for delta in (1.0, None)
     )
     assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))

@@ -41,7 +41,7 @@ def test_gradients_may_be_views():
 
 @pytest.mark.parametrize("shift", [100.0, -100.0])
 def test_scores_of_one_sign_give_their_targets_no_gradient(shift):
-    """Where the LeakyReLU is linear for all members, the softmax does not see the target's share."""
+    """Where the LeakyReLU is linear for all members, the softmax does not see the target's term."""
     case = make_case("ragged", 4, 8, delta=None)
     case.inputs[1] += shift
     _, gradient, *_ = case.backward()

@@ -32,9 +32,9 @@ def test_small_sums_keep_their_digits_in_the_activation():
 
 def test_the_sums_are_those_of_one_attention():
     case = make_case("ragged", 3, 4, delta=None, activation=False)
-    wx, e_share, from_node, *_ = case.inputs
+    wx, e_term, from_node, *_ = case.inputs
     path = case.paths.to_hyperedges
-    scores = ops.attention_scores((wx * from_node).sum(-1), e_share, path)
+    scores = ops.attention_scores((wx * from_node).sum(-1), e_term, path)
     sums = ops.weighted_sum(wx, ops.segment_softmax(scores, path), path)
     _, hyperedges, kept = case.forward()
     assert_near(hyperedges, elu(sums))
@@ -44,10 +44,10 @@ def test_the_sums_are_those_of_one_attention():
 def test_views_are_as_good_as_copies():
     case = make_case("empty segments", 4, 6)
     expected = case.forward()[:2]
-    wx, e_share, *vectors = case.inputs
+    wx, e_term, *vectors = case.inputs
     case.inputs = [
         wx.transpose(1, 2).contiguous().transpose(1, 2),
-        e_share.t().contiguous().t(),
+        e_term.t().contiguous().t(),
         *(vector.t().contiguous().t() for vector in vectors),
     ]
     assert not any(view.is_contiguous() for view in case.inputs)

@@ -4,7 +4,8 @@ import pytest
 import torch
 from message_cases import DEVICE, needs_kernels
 
-from dahgnn.kernels.gpu.training import Adam, Dropout, Labels, Record
+from dahgnn.kernels.gpu.training import Adam, Labels, Record, dropout
+from dahgnn.ops.dropout import Mask, keeps
 
 pytestmark = needs_kernels
 
@@ -132,32 +133,12 @@ def test_adam_is_that_of_torch(runs, weight_decay):
     assert all(torch.equal(ours.weights[name], weight) for name, weight in first.items())
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
-def test_dropout_drops_its_share_and_keeps_the_mean(share):
-    epoch = torch.zeros(2, dtype=torch.int64, device=DEVICE)
-    values = torch.ones(500, 2, 40, device=DEVICE)
-    result = Dropout([3, 4], epoch)(values, share, 0)
-    assert (result == 0).float().mean().item() == pytest.approx(share, abs=0.02)
-    assert result.max().item() == pytest.approx(1 / (1 - share) if share < 1 else 0)
-
-
-def test_dropout_depends_on_seed_epoch_stage_and_place_alone():
-    epoch = torch.zeros(2, dtype=torch.int64, device=DEVICE)
-    values = torch.ones(300, 2, 24, device=DEVICE)
-    together = Dropout([3, 4], epoch)
-    first = together(values, 0.5, 1)
-    assert torch.equal(first, together(values, 0.5, 1))
-    assert not torch.equal(first, together(values, 0.5, 0))
-    assert not torch.equal(first[:, 0], first[:, 1])
-    alone = Dropout([4], epoch[:1])(values[:, :1], 0.5, 1)
-    assert torch.equal(alone[:, 0], first[:, 1])
-    epoch += 1
-    assert not torch.equal(first, together(values, 0.5, 1))
-
-
-def test_the_gradient_of_dropout_falls_where_the_units_fall():
-    epoch = torch.zeros(1, dtype=torch.int64, device=DEVICE)
-    values = draw(50, 1, 7, seed=1).requires_grad_()
-    result = Dropout([9], epoch)(values, 0.4, 3)
-    (gradient,) = torch.autograd.grad(result.sum(), values)
-    torch.testing.assert_close(gradient * values, result)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (500, 2, 40), (77, 3, 5), (1030, 1, 64)])
+@pytest.mark.parametrize("rate", [0.0, 0.25, 0.5, 0.9])
+def test_dropout_drops_what_its_plain_twin_drops(shape, rate):
+    values = draw(*shape, seed=1)
+    seeds = torch.arange(3, 3 + shape[1], device=DEVICE)
+    epochs = torch.arange(-1, shape[1] - 1, device=DEVICE)
+    result = dropout(values, seeds, epochs, 2, rate)
+    kept = keeps(Mask(seeds.cpu(), epochs.cpu(), 2, rate), shape[0], shape[2]).to(DEVICE)
+    torch.testing.assert_close(result, values * kept / (1 - rate))

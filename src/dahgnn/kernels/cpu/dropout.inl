@@ -1,5 +1,5 @@
 // Dropout whose mask is computed, never stored. Philox (Salmon et al., 2011) draws 128 bits from a counter, the epoch
-// and the layer, with the seed of the run as its key: 16 bits for each of eight units in a row. The kernel of a GPU
+// and the site, with the seed of the run as its key: 16 bits for each of eight units in a row. The kernel of a GPU
 // draws the same.
 
 // The draws of ``LANES`` counters in a row, of which only the last bits differ.
@@ -15,9 +15,9 @@ struct Draws {
         high = reinterpret_cast<V>((even >> 32) | (odd & ~mask));
         low = reinterpret_cast<V>((even & mask) | (odd << 32));
     }
-    INLINE Draws(uint64_t counter, uint32_t epoch, uint32_t layer, uint64_t seed) {
+    INLINE Draws(uint64_t counter, uint32_t epoch, uint32_t site, uint64_t seed) {
         V c0 = V{} + static_cast<uint32_t>(counter), c1 = V{} + static_cast<uint32_t>(counter >> 32);
-        V c2 = V{} + epoch, c3 = V{} + layer;
+        V c2 = V{} + epoch, c3 = V{} + site;
         for (int j = 0; j < LANES; ++j) c0[j] += j;
         uint32_t first_key = static_cast<uint32_t>(seed), second_key = static_cast<uint32_t>(seed >> 32);
         for (int round = 0; round < 10; ++round) {
@@ -34,14 +34,14 @@ struct Draws {
 
 // The units of one run from ``place`` on; those that fall become zero and the others grow.
 template <typename T>
-INLINE void drop_span(uint64_t place, int64_t count, uint32_t epoch, uint32_t layer, uint64_t seed, uint32_t least,
+INLINE void drop_span(uint64_t place, int64_t count, uint32_t epoch, uint32_t site, uint64_t seed, uint32_t least,
                       T scale, const T* from, T* to) {
     constexpr int64_t UNITS = 8 * LANES;
     uint16_t bits[UNITS];
     for (int64_t done = 0; done < count;) {
         // The counters begin at a multiple of their number, so that none of them wraps around alone.
         const uint64_t base = (place + done) / UNITS * UNITS;
-        const Draws draws(base / 8, epoch, layer, seed);
+        const Draws draws(base / 8, epoch, site, seed);
         uint32_t lanes[4][LANES];
         for (int w = 0; w < 4; ++w) store(lanes[w], draws.words[w]);
         for (int j = 0; j < LANES; ++j)
@@ -55,22 +55,22 @@ INLINE void drop_span(uint64_t place, int64_t count, uint32_t epoch, uint32_t la
     }
 }
 
-// Values and result are (rows, runs, units); a unit's place is that of its row and itself, whatever the runs.
+// Values and result are (rows, runs, units), and ``epochs`` the last epoch behind each run; a unit's place is that of its row and itself, whatever the runs.
 template <typename T>
-void dropout(int threads, int64_t rows, int64_t runs, int64_t units, const int64_t* seeds, int64_t epoch, int64_t layer,
-             double rate, const T* values, T* result) {
+void dropout(int threads, int64_t rows, int64_t runs, int64_t units, const int64_t* seeds, const int64_t* epochs,
+             int64_t site, double rate, const T* values, T* result) {
     const uint32_t least = static_cast<uint32_t>(std::ceil(rate * 65536));
     const T scale = T(1 / (1 - rate));
     parallel(threads, rows, [&](int64_t begin, int64_t end) {
         if (runs == 1) {
-            drop_span(begin * units, (end - begin) * units, epoch, layer, seeds[0], least, scale,
+            drop_span(begin * units, (end - begin) * units, epochs[0] + 1, site, seeds[0], least, scale,
                       values + begin * units, result + begin * units);
             return;
         }
         for (int64_t row = begin; row < end; ++row)
             for (int64_t run = 0; run < runs; ++run) {
                 const int64_t offset = (row * runs + run) * units;
-                drop_span(row * units, units, epoch, layer, seeds[run], least, scale, values + offset, result + offset);
+                drop_span(row * units, units, epochs[run] + 1, site, seeds[run], least, scale, values + offset, result + offset);
             }
     });
 }

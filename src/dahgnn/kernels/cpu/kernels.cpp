@@ -108,26 +108,26 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t heads, int6
     void dahgnn_messages_forward_##name(                                                                             \
         int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
         const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
-        const int64_t* node_hyperedges, const T* wx, const T* e_share, const T* vectors,                             \
+        const int64_t* node_hyperedges, const T* wx, const T* e_term, const T* vectors,                              \
         const int64_t* neighbour_offsets, const int64_t* neighbours, double delta, double tolerance, T* new_nodes,   \
         T* new_hyperedges, T* kept, T* scratch) {                                                                    \
         DISPATCH(messages_forward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,          \
                                        {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},        \
-                                       wx, e_share, vectors},                                                        \
+                                       wx, e_term, vectors},                                                         \
                                       {neighbour_offsets, neighbours}, T(delta), T(tolerance), new_nodes,            \
                                       new_hyperedges, kept, scratch}))                                               \
     }                                                                                                                \
     void dahgnn_messages_backward_##name(                                                                            \
         int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
         const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
-        const int64_t* node_hyperedges, const T* wx, const T* e_share, const T* vectors, const T* nodes_gradient,    \
-        const T* hyperedges_gradient, const T* new_nodes, T* kept, T* scratch, T* wx_gradient, T* e_share_gradient,  \
+        const int64_t* node_hyperedges, const T* wx, const T* e_term, const T* vectors, const T* nodes_gradient,     \
+        const T* hyperedges_gradient, const T* new_nodes, T* kept, T* scratch, T* wx_gradient, T* e_term_gradient,   \
         T* vectors_gradient) {                                                                                       \
         DISPATCH(messages_backward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,         \
                                         {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},       \
-                                        wx, e_share, vectors},                                                       \
+                                        wx, e_term, vectors},                                                        \
                                        nodes_gradient, hyperedges_gradient, new_nodes, kept, scratch, wx_gradient,   \
-                                       e_share_gradient, vectors_gradient}))                                         \
+                                       e_term_gradient, vectors_gradient}))                                          \
     }                                                                                                                \
     void dahgnn_gather_sum_##name(int threads, int64_t targets, int64_t width, const int64_t* offsets,               \
                                   const int64_t* indices, const T* source_scale, const T* target_scale,              \
@@ -146,8 +146,8 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t heads, int6
                                              rows_gradient, weights_gradient))                                       \
     }                                                                                                                \
     void dahgnn_dropout_##name(int threads, int64_t rows, int64_t runs, int64_t units, const int64_t* seeds,         \
-                               int64_t epoch, int64_t layer, double rate, const T* values, T* result) {              \
-        DISPATCH(dropout<T>(threads, rows, runs, units, seeds, epoch, layer, rate, values, result))                  \
+                               const int64_t* epochs, int64_t site, double rate, const T* values, T* result) {      \
+        DISPATCH(dropout<T>(threads, rows, runs, units, seeds, epochs, site, rate, values, result))                 \
     }
 
 EXPORT(float, float32)

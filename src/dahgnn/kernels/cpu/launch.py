@@ -108,17 +108,17 @@ def product(matrix: Tensor, weight: Tensor) -> Tensor:
     return result
 
 
-def dropout(values: Tensor, seeds: Tensor, epoch: int, layer: int, rate: float) -> Tensor:
-    """Drop units of values (n, r, units), each run by its seed; see `dahgnn.ops.dropout`."""
+def dropout(values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: float) -> Tensor:
+    """Drop units of values (n, r, units); see `Kernels.dropout`."""
     values = values.contiguous()
     result = torch.empty_like(values)
-    _call("dropout", values.dtype, *values.shape, seeds, epoch, layer, float(rate), values, result)
+    _call("dropout", values.dtype, *values.shape, seeds, epochs, site, float(rate), values, result)
     return result
 
 
 def messages_forward(
     wx: Tensor,
-    e_share: Tensor,
+    e_term: Tensor,
     vectors: Vectors,
     to_hyperedges: Incidence,
     to_nodes: Incidence,
@@ -126,15 +126,15 @@ def messages_forward(
     settings: MessageSettings,
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     """Pass messages to the hyperedges and on to the nodes; see `Kernels.messages_forward`."""
-    wx, e_share = wx.contiguous(), e_share.contiguous()
-    nodes, hyperedges = torch.empty_like(wx), wx.new_empty(len(e_share), *wx.shape[1:])
-    sizes = _message_sizes(wx, e_share)
+    wx, e_term = wx.contiguous(), e_term.contiguous()
+    nodes, hyperedges = torch.empty_like(wx), wx.new_empty(len(e_term), *wx.shape[1:])
+    sizes = _message_sizes(wx, e_term)
     kept, scratch = wx.new_empty(sizes[0]), wx.new_empty(sizes[1])
     around = (None, None) if neighbours is None else (neighbours.offsets, neighbours.indices)
     delta = 0.0 if settings.delta is None else float(settings.delta)
     _call(
         "messages_forward", wx.dtype,
-        *_messages(wx, e_share, vectors, to_hyperedges.forward, to_nodes.forward, settings),
+        *_messages(wx, e_term, vectors, to_hyperedges.forward, to_nodes.forward, settings),
         *around, delta, settings.tolerance, nodes, hyperedges, kept, scratch,
     )  # fmt: skip
     return nodes, hyperedges, (kept,)
@@ -144,7 +144,7 @@ def messages_backward(
     nodes_gradient: Tensor,
     hyperedges_gradient: Tensor | None,
     wx: Tensor,
-    e_share: Tensor,
+    e_term: Tensor,
     vectors: Vectors,
     nodes: Tensor,
     hyperedges: Tensor,
@@ -153,14 +153,14 @@ def messages_backward(
     to_nodes: Incidence,
     settings: MessageSettings,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of wx, e_share and the vectors; see `Kernels.messages_backward`."""
+    """Return the gradients of wx, e_term and the vectors; see `Kernels.messages_backward`."""
     del hyperedges  # they are among what was kept
-    wx, e_share = wx.contiguous(), e_share.contiguous()
-    gradients = torch.empty_like(wx), torch.empty_like(e_share), wx.new_empty(3, *wx.shape[1:])
-    scratch = wx.new_empty(_message_sizes(wx, e_share)[2])
+    wx, e_term = wx.contiguous(), e_term.contiguous()
+    gradients = torch.empty_like(wx), torch.empty_like(e_term), wx.new_empty(3, *wx.shape[1:])
+    scratch = wx.new_empty(_message_sizes(wx, e_term)[2])
     _call(
         "messages_backward", wx.dtype,
-        *_messages(wx, e_share, vectors, to_hyperedges.forward, to_nodes.forward, settings),
+        *_messages(wx, e_term, vectors, to_hyperedges.forward, to_nodes.forward, settings),
         nodes_gradient.contiguous(), _contiguous(hyperedges_gradient), nodes, *kept, scratch, *gradients,
     )  # fmt: skip
     return gradients
@@ -168,7 +168,7 @@ def messages_backward(
 
 def _messages(
     wx: Tensor,
-    e_share: Tensor,
+    e_term: Tensor,
     vectors: Vectors,
     by_hyperedge: Segments,
     by_node: Segments,
@@ -176,14 +176,14 @@ def _messages(
 ) -> tuple[Tensor | float, ...]:
     """Return the arguments that both directions begin with."""
     lists = by_hyperedge.offsets, by_hyperedge.indices, by_node.offsets, by_node.indices
-    sizes = len(wx), *e_share.shape, wx.shape[2]
-    return *sizes, settings.slope, settings.activation, *lists, wx, e_share, torch.stack(vectors)
+    sizes = len(wx), *e_term.shape, wx.shape[2]
+    return *sizes, settings.slope, settings.activation, *lists, wx, e_term, torch.stack(vectors)
 
 
-def _message_sizes(wx: Tensor, e_share: Tensor) -> list[int]:
+def _message_sizes(wx: Tensor, e_term: Tensor) -> list[int]:
     """Return how many numbers are kept for the gradient, and how many each direction needs for itself."""
     sizes = (ctypes.c_int64 * 3)()
-    _loaded().dahgnn_message_sizes(*map(ctypes.c_int64, (len(wx), *e_share.shape, wx.shape[2])), sizes)
+    _loaded().dahgnn_message_sizes(*map(ctypes.c_int64, (len(wx), *e_term.shape, wx.shape[2])), sizes)
     return list(sizes)
 
 

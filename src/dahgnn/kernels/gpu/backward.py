@@ -2,7 +2,7 @@
 
 With g the gradient of a target's sum s = Σ w v over its members, the gradient of a member's score is
 w (<g, v> − <g, s>) times the slope of the LeakyReLU, so that each source finds its own gradients from rows of
-its targets, w being recomputed. That of the target's share is the sum over its members: as all w sum to one,
+its targets, w being recomputed. That of the target's term is the sum over its members: as all w sum to one,
 it is (1 − slope) times <g, s⁺> (1 − w⁺) − <g, s⁻> w⁺, of the parts s⁺, s⁻, w⁺ above and below zero that the
 forward pass kept. So no gradient is ever gathered by target.
 """
@@ -20,18 +20,18 @@ from dahgnn.kernels.gpu.tiles import (
     block_of_segments,
     column_sums,
     gather_rows,
-    gather_shares,
+    gather_scalars,
     leaky,
     length_of,
     load_heads,
     load_members,
     load_rows,
-    load_shares,
+    load_scalars,
     load_vector,
     present_members,
     program_heads,
     store_rows,
-    store_shares,
+    store_scalars,
     unit_stride,
     within,
 )
@@ -52,7 +52,7 @@ def _before_activation(gradient: tl.tensor, sums: tl.tensor) -> tl.tensor:
 def _target_gradients(
     before: tl.tensor, plus: tl.tensor, minus: tl.tensor, above: tl.tensor, slope: tl.constexpr
 ) -> tl.tensor:
-    """Return <g, s> and the gradient of the share of targets, (rows, heads) each."""
+    """Return <g, s> and the gradient of the term of targets, (rows, heads) each."""
     upper, lower = tl.sum(before * plus, 2), tl.sum(before * minus, 2)
     return upper + lower, (1.0 - slope) * (upper * (1.0 - above) - lower * above)
 
@@ -65,7 +65,7 @@ def _target_kernel(
     notes: tl.tensor,
     before: tl.tensor,
     means: tl.tensor,
-    share_gradient: tl.tensor,
+    term_gradient: tl.tensor,
     targets: tl.tensor,
     slope: tl.constexpr,
     activation: tl.constexpr,
@@ -73,7 +73,7 @@ def _target_kernel(
     block_rows: tl.constexpr,
     overlap: tl.constexpr,
 ) -> None:
-    """Prepare targets: the gradient before the activation, <g, s>, and the gradient of their shares."""
+    """Prepare targets: the gradient before the activation, <g, s>, and the gradient of their terms."""
     begin(overlap)
     rows = tl.program_id(0).to(tl.int64) * block_rows + tl.arange(0, block_rows)
     present = rows < targets
@@ -81,13 +81,13 @@ def _target_kernel(
     tile = load_rows(gradient, rows, layout)
     plus = load_rows(positive, rows, layout)
     minus = load_rows(negative, rows, layout)
-    above = load_shares(notes, rows, layout, 3, 2)
+    above = load_scalars(notes, rows, layout, 3, 2)
     if activation:
         tile = _before_activation(tile, plus + minus)
         store_rows(before, tile, rows, present, layout)
-    mean, share = _target_gradients(tile, plus, minus, above, slope)
-    store_shares(means, mean, rows, present, layout)
-    store_shares(share_gradient, share, rows, present, layout)
+    mean, term = _target_gradients(tile, plus, minus, above, slope)
+    store_scalars(means, mean, rows, present, layout)
+    store_scalars(term_gradient, term, rows, present, layout)
 
 
 @jit
@@ -96,7 +96,7 @@ def _gather_gradients(
     lengths: tl.tensor,
     steps: tl.tensor,
     own: tl.tensor,
-    share: tl.tensor,
+    term: tl.tensor,
     bias: tl.tensor,
     before: tl.tensor,
     notes: tl.tensor,
@@ -105,23 +105,23 @@ def _gather_gradients(
     layout: tl.constexpr,
     block_members: tl.constexpr,
 ) -> tl.tensor:
-    """Return the gradients of a block of sources: of their rows as values, and of their shares."""
+    """Return the gradients of a block of sources: of their rows as values, and of their terms."""
     values = tl.full(own.shape, 0.0, own.dtype)
-    shares = tl.full(share.shape, 0.0, own.dtype)
+    terms = tl.full(term.shape, 0.0, own.dtype)
     members = load_members(segments, lengths, 0, block_members)
     for start in range(0, steps, block_members):
         present = present_members(lengths, start, block_members)
         tile = gather_rows(before, members, layout)
-        raw = gather_shares(notes, members, layout, 3, 0) + share[None, :, :]
-        weights = gather_shares(notes, members, layout, 3, 1)  # logarithms of the sums of weights
-        mean = gather_shares(means, members, layout)
+        raw = gather_scalars(notes, members, layout, 3, 0) + term[None, :, :]
+        weights = gather_scalars(notes, members, layout, 3, 1)  # logarithms of the sums of weights
+        mean = gather_scalars(means, members, layout)
         members = load_members(segments, lengths, start + block_members, block_members)
         weights = tl.exp(leaky(raw, slope) + bias[None, :, :] - weights)
         weights = tl.where(present[:, :, None], weights, 0.0)
         scores = weights * (tl.sum(tile * own[None, :, :, :], 3) - mean)
-        shares += tl.sum(tl.where(raw > 0, scores, slope * scores), 0)
+        terms += tl.sum(tl.where(raw > 0, scores, slope * scores), 0)
         values += tl.sum(weights[:, :, :, None] * tile, 0)
-    return values, shares
+    return values, terms
 
 
 @jit
@@ -148,20 +148,20 @@ def _source_rows(
         offsets, indices, first, sources, block_rows, longest
     )
     own = load_rows(values, rows, layout)
-    share = tl.sum(own * vector[None, :, :], 2)
-    bias = tl.full(share.shape, 0.0, share.dtype)
+    term = tl.sum(own * vector[None, :, :], 2)
+    bias = tl.full(term.shape, 0.0, term.dtype)
     if density is not None:
-        bias = (load_shares(density, rows, layout) - low[None, :]) * factor[None, :]
-    value_gradient, share_gradient = _gather_gradients(
-        segments, lengths, within(length, longest), own, share, bias, before, notes, means,
+        bias = (load_scalars(density, rows, layout) - low[None, :]) * factor[None, :]
+    value_gradient, term_gradient = _gather_gradients(
+        segments, lengths, within(length, longest), own, term, bias, before, notes, means,
         slope, layout, block_members,
     )  # fmt: skip
     return (
         rows,
         mine,
         own,
-        value_gradient + share_gradient[:, :, None] * vector[None, :, :],
-        share_gradient,
+        value_gradient + term_gradient[:, :, None] * vector[None, :, :],
+        term_gradient,
         length,
     )
 
@@ -198,8 +198,8 @@ def _hyperedge_rows(
 ) -> tl.tensor:
     """Prepare a block of hyperedges as targets; return their part of the vector's gradient and the length."""
     positive, negative, notes = kept
-    before, means, share_gradient = results
-    rows, mine, own, gradient, share, length = _source_rows(
+    before, means, term_gradient = results
+    rows, mine, own, gradient, term, length = _source_rows(
         first, sources, offsets, indices, values, density, targets, vector, low, factor,
         slope, layout, block_rows, block_members, longest,
     )  # fmt: skip
@@ -208,12 +208,12 @@ def _hyperedge_rows(
     plus = load_rows(positive, rows, layout)
     minus = load_rows(negative, rows, layout)
     gradient = _before_activation(gradient, plus + minus)
-    above = load_shares(notes, rows, layout, 3, 2)
-    mean, target_share = _target_gradients(gradient, plus, minus, above, slope)
+    above = load_scalars(notes, rows, layout, 3, 2)
+    mean, target_term = _target_gradients(gradient, plus, minus, above, slope)
     store_rows(before, gradient, rows, mine, layout)
-    store_shares(means, mean, rows, mine, layout)
-    store_shares(share_gradient, target_share, rows, mine, layout)
-    return total + tl.sum(tl.where(mine[:, None, None], share[:, :, None] * own, 0.0), 0), length
+    store_scalars(means, mean, rows, mine, layout)
+    store_scalars(term_gradient, target_term, rows, mine, layout)
+    return total + tl.sum(tl.where(mine[:, None, None], term[:, :, None] * own, 0.0), 0), length
 
 
 @jit
@@ -232,7 +232,7 @@ def _hyperedge_kernel(
     notes: tl.tensor,
     before: tl.tensor,
     means: tl.tensor,
-    share_gradient: tl.tensor,
+    term_gradient: tl.tensor,
     partial: tl.tensor,
     vector: tl.tensor,
     stride: tl.tensor,
@@ -250,7 +250,7 @@ def _hyperedge_kernel(
     wide: tl.constexpr = block_members * block_rows
     targets = target_before, target_notes, target_means
     kept = positive, negative, notes
-    results = before, means, share_gradient
+    results = before, means, term_gradient
     vector = load_vector(vector, stride, layout)
     low, factor = None, None
     if density is not None:
@@ -296,13 +296,13 @@ def _node_rows(
     longest: tl.constexpr,
 ) -> tl.tensor:
     """Store the gradient of a block of WX; return its parts of the vectors' gradients and the length."""
-    rows, mine, own, gradient, share, length = _source_rows(
+    rows, mine, own, gradient, term, length = _source_rows(
         first, sources, offsets, indices, values, density, targets, from_vector, low, factor,
         slope, layout, block_rows, block_members, longest,
     )  # fmt: skip
-    as_target = tl.where(mine[:, None], load_shares(target_gradient, rows, layout), 0.0)
+    as_target = tl.where(mine[:, None], load_scalars(target_gradient, rows, layout), 0.0)
     store_rows(value_gradient, gradient + as_target[:, :, None] * to_vector[None, :, :], rows, mine, layout)
-    from_total += tl.sum(share[:, :, None] * own, 0)
+    from_total += tl.sum(term[:, :, None] * own, 0)
     to_total += tl.sum(as_target[:, :, None] * own, 0)
     return from_total, to_total, length
 
@@ -371,7 +371,7 @@ def messages_backward(
     nodes_gradient: Tensor,
     hyperedges_gradient: Tensor | None,
     wx: Tensor,
-    e_share: Tensor,  # noqa: ARG001 (the kernels of the CPU use it)
+    e_term: Tensor,  # noqa: ARG001 (the kernels of the CPU use it)
     vectors: Vectors,
     nodes: Tensor,  # noqa: ARG001 (likewise)
     hyperedges: Tensor,
@@ -380,7 +380,7 @@ def messages_backward(
     to_nodes: Incidence,
     settings: MessageSettings,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of wx, e_share and the vectors; see `Kernels.messages_backward`."""
+    """Return the gradients of wx, e_term and the vectors; see `Kernels.messages_backward`."""
     wx, hyperedges = wx.contiguous(), hyperedges.contiguous()
     given = None if hyperedges_gradient is None else hyperedges_gradient.contiguous()
     from_node, to_node, from_hyperedge = map(unit_stride, vectors)
@@ -414,15 +414,15 @@ def messages_backward(
 def _prepare(
     gradient: Tensor, kept: tuple[Tensor, ...], blocks: Blocks, settings: MessageSettings
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the nodes' gradient before the activation, <g, s>, and the gradient of their shares."""
+    """Return the nodes' gradient before the activation, <g, s>, and the gradient of their terms."""
     n, heads, _ = gradient.shape
     before = torch.empty_like(gradient) if settings.activation else gradient
-    means, share_gradient = gradient.new_empty(n, heads), gradient.new_empty(n, heads)
+    means, term_gradient = gradient.new_empty(n, heads), gradient.new_empty(n, heads)
     layout = blocks.sizes["layout"]
     block_rows = max(_ROW_BLOCK // (layout[2] * layout[3]), 1)
     launch(
         _target_kernel, (-(-n // block_rows), blocks.grid[1]),
-        gradient, *kept, before, means, share_gradient, n,
+        gradient, *kept, before, means, term_gradient, n,
         slope=settings.slope, activation=settings.activation, layout=layout, block_rows=block_rows, warps=4,
     )  # fmt: skip
-    return before, means, share_gradient
+    return before, means, term_gradient

@@ -15,7 +15,7 @@ from dahgnn.kernels.gpu.tiles import (
     begin,
     block_of_segments,
     gather_rows,
-    gather_shares,
+    gather_scalars,
     leaky,
     leave_extremes,
     length_of,
@@ -26,7 +26,7 @@ from dahgnn.kernels.gpu.tiles import (
     present_members,
     see,
     spacing_of,
-    store_shares,
+    store_scalars,
     within,
 )
 from dahgnn.kernels.incidence import Segments
@@ -101,7 +101,7 @@ def _density_of_rows(
         # No cosine is greater than one, but its rounding may be.
         similar = present[:, :, None] & (tl.minimum(cosines, 1.0) > delta)
         sums += tl.sum(tl.where(similar, cosines, 0.0), 0)
-    store_shares(density, sums, rows, mine, layout)
+    store_scalars(density, sums, rows, mine, layout)
     return see(seen, sums, None, mine), length
 
 
@@ -113,7 +113,7 @@ def _peak_of_rows(
     offsets: tl.tensor,
     indices: tl.tensor,
     values: tl.tensor,
-    shares: tl.tensor,
+    terms: tl.tensor,
     vector: tl.tensor,
     slope: tl.constexpr,
     layout: tl.constexpr,
@@ -123,7 +123,7 @@ def _peak_of_rows(
 ) -> tl.tensor:
     """Find the greatest score of a block's nodes; return extremes and length.
 
-    Rounding and LeakyReLU keep the order, so that the greatest share of the targets gives the greatest score.
+    Rounding and LeakyReLU keep the order, so that the greatest term of the targets gives the greatest score.
     """
     rows, mine, segments, lengths, length = block_of_segments(
         offsets, indices, first, nodes, block_rows, longest
@@ -132,7 +132,7 @@ def _peak_of_rows(
     own = tl.sum(load_rows(values, rows, layout) * vector[None, :, :], 2)
     highest = tl.full([block_rows, layout[2]], -float("inf"), own.dtype)
     for start in range(0, within(length, longest), block_members):
-        numbers = gather_shares(shares, members, layout)
+        numbers = gather_scalars(terms, members, layout)
         present = present_members(lengths, start, block_members)
         highest = tl.maximum(highest, tl.max(tl.where(present[:, :, None], numbers, -float("inf")), 0))
         members = load_members(segments, lengths, start + block_members, block_members)
@@ -179,7 +179,7 @@ def _peak_of_blocks(
     offsets: tl.tensor,
     indices: tl.tensor,
     values: tl.tensor,
-    shares: tl.tensor,
+    terms: tl.tensor,
     vector: tl.tensor,
     nodes: tl.tensor,
     slope: tl.constexpr,
@@ -191,14 +191,14 @@ def _peak_of_blocks(
     """Find the greatest score of this program's blocks; return the extremes."""
     for first in range(program * block_rows, nodes, programs * block_rows):
         seen, length = _peak_of_rows(
-            first, nodes, seen, offsets, indices, values, shares, vector, slope,
+            first, nodes, seen, offsets, indices, values, terms, vector, slope,
             layout, block_rows, block_members, longest,
         )  # fmt: skip
         if longest is not None and length > longest:
             for row in range(first, tl.minimum(first + block_rows, nodes)):
                 if length_of(offsets, row) > longest:
                     seen, _ = _peak_of_rows(
-                        row, nodes, seen, offsets, indices, values, shares, vector, slope,
+                        row, nodes, seen, offsets, indices, values, terms, vector, slope,
                         layout, 1, block_members * block_rows, None,
                     )  # fmt: skip
     return seen
@@ -211,7 +211,7 @@ def _density_kernel(
     offsets: tl.tensor,
     indices: tl.tensor,
     values: tl.tensor,
-    shares: tl.tensor,
+    terms: tl.tensor,
     vector: tl.tensor,
     density: tl.tensor,
     extremes: tl.tensor,
@@ -244,7 +244,7 @@ def _density_kernel(
     else:
         weights = load_vector(vector, stride, layout)
         seen = _peak_of_blocks(
-            program - programs, tl.num_programs(0) - programs, seen, offsets, indices, values, shares,
+            program - programs, tl.num_programs(0) - programs, seen, offsets, indices, values, terms,
             weights, nodes, slope, layout, peak_rows, block_members, longest,
         )  # fmt: skip
     leave_extremes(extremes, seen, copies, spacing, layout)
@@ -252,7 +252,7 @@ def _density_kernel(
 
 def node_density(
     wx: Tensor,
-    e_share: Tensor,
+    e_term: Tensor,
     vector: Tensor,
     by_node: Segments,
     neighbours: Segments,
@@ -263,8 +263,8 @@ def node_density(
 
     Parameters
     ----------
-    wx, e_share, vector : Tensor, (n, heads, units), (m, heads), (heads, units)
-        Nodes, hyperedges' shares of the scores, and the attention vector for the nodes'.
+    wx, e_term, vector : Tensor, (n, heads, units), (m, heads), (heads, units)
+        Nodes, hyperedges' terms of the scores, and the attention vector for the nodes'.
     by_node, neighbours : Segments
         The hyperedges and the neighbours of each node.
     delta, slope : float
@@ -301,7 +301,7 @@ def node_density(
     launch(
         _density_kernel, (programs + peak_programs, head_blocks),
         neighbours.offsets, neighbours.indices, by_node.offsets, by_node.indices,
-        wx, e_share, vector, density, extremes, nodes, programs, vector.stride(0),
+        wx, e_term, vector, density, extremes, nodes, programs, vector.stride(0),
         delta=float(delta), slope=slope, copies=COPIES, spacing=spacing_of(heads), peak_rows=peak_rows,
         **blocks.sizes, warps=blocks.warps,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the Triton kernels share on the device: how they read and store rows, shares and segments.
+"""What the Triton kernels share on the device: how they read and store rows, scalars and segments.
 
 `programs` says what a program, its blocks and its tiles are.
 """
@@ -112,8 +112,8 @@ def store_rows(
 
 
 @jit
-def load_shares(
-    shares: tl.tensor,
+def load_scalars(
+    scalars: tl.tensor,
     rows: tl.tensor,
     layout: tl.constexpr,
     many: tl.constexpr = 1,
@@ -128,7 +128,7 @@ def load_shares(
     # are the second axis: Triton gives neighbouring threads the first one where no numbers are contiguous.
     cell = tl.arange(0, layout[2] * layout[4])
     head = tl.program_id(1) * layout[2] + cell // layout[4]
-    places = shares + ((which * layout[0] + head)[:, None] + rows.to(tl.int64)[None, :] * (many * layout[0]))
+    places = scalars + ((which * layout[0] + head)[:, None] + rows.to(tl.int64)[None, :] * (many * layout[0]))
     if layout[0] % layout[2] == 0:
         flat = tl.load(places)
     else:
@@ -145,22 +145,22 @@ def gather_rows(values: tl.tensor, members: tl.tensor, layout: tl.constexpr) -> 
 
 
 @jit
-def gather_shares(
-    shares: tl.tensor,
+def gather_scalars(
+    scalars: tl.tensor,
     members: tl.tensor,
     layout: tl.constexpr,
     many: tl.constexpr = 1,
     which: tl.constexpr = 0,
 ) -> tl.tensor:
-    """Return one number of each member and head, (members, rows, heads); see `load_shares`."""
+    """Return one number of each member and head, (members, rows, heads); see `load_scalars`."""
     count: tl.constexpr = members.shape[0] * members.shape[1]
-    tile = load_shares(shares, tl.reshape(members, [count]), layout, many, which)
+    tile = load_scalars(scalars, tl.reshape(members, [count]), layout, many, which)
     return tl.reshape(tile, [members.shape[0], members.shape[1], layout[2]])
 
 
 @jit
-def store_shares(
-    shares: tl.tensor,
+def store_scalars(
+    scalars: tl.tensor,
     numbers: tl.tensor,
     rows: tl.tensor,
     present: tl.tensor,
@@ -168,14 +168,14 @@ def store_shares(
     many: tl.constexpr = 1,
     which: tl.constexpr = 0,
 ) -> None:
-    """Store one number of each row and head; see `load_shares`."""
+    """Store one number of each row and head; see `load_scalars`."""
     cell = tl.arange(0, layout[2] * layout[4])
     head = tl.program_id(1) * layout[2] + cell // layout[4]
     wanted = (head < layout[0]) & (cell % layout[4] == 0)
     places = (which * layout[0] + head)[:, None] + rows[None, :] * (many * layout[0])
     each = tl.broadcast_to(numbers[:, :, None], [rows.shape[0], layout[2], layout[4]])
     flat = tl.trans(tl.reshape(each, [rows.shape[0], layout[2] * layout[4]]))
-    tl.store(shares + places, flat, mask=wanted[:, None] & present[None, :])
+    tl.store(scalars + places, flat, mask=wanted[:, None] & present[None, :])
 
 
 @jit

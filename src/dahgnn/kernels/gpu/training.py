@@ -9,13 +9,9 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from dahgnn.kernels.gpu.programs import jit, launch, power_of_two
 from dahgnn.kernels.gpu.tiles import (
@@ -66,9 +62,9 @@ def _score_kernel(
     tl.store(partial + 2 * block, tl.sum(tl.where(present, loss, 0.0), 0))
     tl.store(partial + 2 * block + 1, tl.sum(correct.to(tl.int32), 0).to(partial.dtype.element_ty))
     if gradient is not None:
-        share = tl.load(block_weights + block)  # zero for the nodes of the validation
-        if share > 0:
-            slope = (weight / total[:, None] - tl.where(own, 1.0, 0.0)) * share
+        block_weight = tl.load(block_weights + block)  # zero for the nodes of the validation
+        if block_weight > 0:
+            slope = (weight / total[:, None] - tl.where(own, 1.0, 0.0)) * block_weight
             tl.store(gradient + cells, slope, mask=inside)
 
 
@@ -375,14 +371,14 @@ def _dropout_kernel(
     seeds: tl.tensor,
     epoch: tl.tensor,
     size: int,
-    share: float,
-    stage: int,
+    rate: float,
+    site: int,
     runs: tl.constexpr,
     units: tl.constexpr,
     block: tl.constexpr,
     overlap: tl.constexpr,
 ) -> None:
-    """Drop a share of the units of a run; seed, epoch, stage and place alone decide what falls."""
+    """Drop a share of the units of a run; seed, epoch, site and place alone decide what falls."""
     begin(overlap)
     run = tl.program_id(1)
     place = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
@@ -393,57 +389,22 @@ def _dropout_kernel(
     draw = place >> 3
     low, high = (draw & 0xFFFFFFFF).to(tl.uint32), (draw >> 32).to(tl.uint32)
     now = (tl.load(epoch + run) + 1).to(tl.uint32)  # updates so far
-    first, second, third, fourth = tl.philox(tl.load(seeds + run), low, high, now, now * 0 + stage)
+    first, second, third, fourth = tl.philox(tl.load(seeds + run), low, high, now, now * 0 + site)
     pair = (place >> 1) & 3
     word = tl.where(pair < 2, tl.where(pair == 0, first, second), tl.where(pair == 2, third, fourth))
     bits = tl.where((place & 1) == 0, word & 0xFFFF, word >> 16)
-    keep = bits.to(tl.float32) >= share * 65536.0
+    keep = bits.to(tl.float32) >= rate * 65536.0
     number = tl.load(values + cells, mask=inside, other=0.0)
-    tl.store(result + cells, tl.where(keep, number / (1 - share), 0.0).to(number.dtype), mask=inside)
+    tl.store(result + cells, tl.where(keep, number / (1 - rate), 0.0).to(number.dtype), mask=inside)
 
 
-class Dropout:
-    """Drop units of several runs, each as its seed and the epoch have it.
-
-    Parameters
-    ----------
-    seeds : sequence of int
-        The seed of each run.
-    epoch : Tensor of int64, (runs,)
-        The epoch of each run, on the device.
-    """
-
-    def __init__(self, seeds: Sequence[int], epoch: Tensor) -> None:
-        self.seeds, self.epoch = torch.tensor(seeds, device=epoch.device), epoch
-
-    def __call__(self, values: Tensor, share: float, stage: int) -> Tensor:
-        """Return the values (n, runs, units) without a share of the units; the rest grows to make up.
-
-        Other units fall in each stage, of which a network has as many as places where it drops.
-        """
-        return cast(Tensor, _Dropout.apply(values, self, share, stage))
-
-    def drop(self, values: Tensor, share: float, stage: int) -> Tensor:
-        """Drop, without a gradient; a second time in the same epoch and stage the same units fall."""
-        values = values.contiguous()
-        rows, runs, units = values.shape
-        result = torch.empty_like(values)
-        if share == 1:
-            return result.zero_()
-        launch(
-            _dropout_kernel, (-(-rows * units // 1024), runs), values, result, self.seeds, self.epoch,
-            rows * units, share, stage, warps=4, runs=runs, units=units, block=1024,
-        )  # fmt: skip
-        return result
-
-
-class _Dropout(Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, dropout: Dropout, share: float, stage: int) -> Tensor:
-        ctx.drop = partial(dropout.drop, share=share, stage=stage)
-        return cast(Tensor, ctx.drop(values))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        return ctx.drop(gradient), None, None, None
+def dropout(values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: float) -> Tensor:
+    """Drop units of values (n, runs, units); see `Kernels.dropout`."""
+    values = values.contiguous()
+    rows, runs, units = values.shape
+    result = torch.empty_like(values)
+    launch(
+        _dropout_kernel, (-(-rows * units // 1024), runs), values, result, seeds, epochs, rows * units, rate,
+        site, warps=4, runs=runs, units=units, block=1024,
+    )  # fmt: skip
+    return result

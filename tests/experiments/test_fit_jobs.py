@@ -10,7 +10,7 @@ from small_experiment import TABLE, small_spec, small_task
 from dahgnn import HGNN, PRESETS, DAHGNNClassifier, Hypergraph, TrainingConfig, fit, split_per_class
 from dahgnn.baselines import registry
 from dahgnn.baselines.classical import laplace_learning
-from dahgnn.experiments.fitting import _neighbors, figure_results, fit_jobs, train
+from dahgnn.experiments.fit_jobs import _neighbors, figure_results, fit_jobs, train
 from dahgnn.experiments.jobs import Experiment, Job
 from dahgnn.experiments.methods import resolve_settings
 from dahgnn.graph.local_scale import LocalScale

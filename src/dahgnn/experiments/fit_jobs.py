@@ -126,8 +126,8 @@ def train(
     start = time.perf_counter()
     results = fit_many(models, *inputs, splits, config, seeds=seeds)
     if device != "cpu":  # of runs side by side each has its share of the time
-        share = (time.perf_counter() - start) / len(results)
-        results = [replace(result, seconds=share) for result in results]
+        seconds = (time.perf_counter() - start) / len(results)
+        results = [replace(result, seconds=seconds) for result in results]
     if any(result.stopped == "interrupted" for result in results):
         raise KeyboardInterrupt
     starts = range(0, len(results), settings.networks)
