@@ -23,7 +23,7 @@ from dahgnn.nn.hgnn import HGNN
 from dahgnn.nn.model import DAHGNN
 
 # What the classifier does with the labels of the validation nodes.
-VALIDATION_LABELS = ("none", "train")
+VALIDATION_LABELS = ("none", "judge", "train")
 
 register_network(DAHGNN, takes_config=True)
 register_network(HGNN)
@@ -35,16 +35,20 @@ def run_classifier(problem: Problem, parameters: Mapping[str, Any]) -> Answer:
     Parameters
     ----------
     problem : Problem
-        The classifier sees the labels of its training nodes, and never those of its test nodes.
+        The classifier learns from its training nodes, and never sees the labels of its test nodes.
     parameters : mapping
         Those of the classifier; ``model`` and ``training`` are tables of what differs from its defaults.
         Besides them ``validation_labels`` says what becomes of the labels of the validation nodes: "none",
-        the default, leaves them out; "train" adds them to the training nodes.
+        the default, leaves them out; "judge" holds them out, as other methods do that choose their settings
+        by them; "train" adds them to the training nodes.
     """
     from dahgnn.classifier.estimator import DAHGNNClassifier
 
     given = complete_parameters(parameters)
-    known = problem.known_labels(validation=given.pop("validation_labels") == "train")
+    use = given.pop("validation_labels")
+    known = problem.known_labels(validation=use != "none")
+    if use == "judge":
+        given["validation"] = problem.split.validation.numpy()
     given |= {"model": ModelConfig(**given["model"]), "training": TrainingConfig(**given["training"])}
     of_the_run: dict[str, Any] = {"device": problem.device, "random_state": problem.seed}
     classifier = DAHGNNClassifier(**(of_the_run | given)).fit(problem.features, known)

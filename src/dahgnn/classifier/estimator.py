@@ -96,10 +96,11 @@ class DAHGNNClassifier(
     networks : int or "auto"
         How many there are. "auto" is five up to 20,000 rows, and one beyond.
     validation : float or array of int
-        Labelled rows that are held out: a share of each class, another one for each network, so that five
-        times a fifth is every row once, but in classes with fewer than five; or which rows. A class with one
-        labelled row keeps it. With 0 nothing is held out: then nobody can tell which expert is right, and
-        Poisson learning and the linear model decide.
+        Labelled rows that are held out from the networks: a share of each class, another one for each
+        network, so that five times a fifth is every row once, but in classes with fewer than five. A class
+        with one labelled row keeps it. Or an array of rows, which nobody learns from: their labels judge
+        alone, how long the networks train and how much each expert counts. With 0 nothing is held out: then
+        nobody can tell which expert is right, and Poisson learning and the linear model decide.
     scale : {"auto", "columns", "whole", "none"}
         Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
         or neither. The first two give rows the same length in the mean. "auto" takes "columns" where a few
@@ -258,6 +259,7 @@ class DAHGNNClassifier(
                 training=training,
                 device=self._device(),
                 merge_equal=neighbors is None and hypergraph is None,
+                refit=np.ndim(self.validation) == 0,
             )
             networks = self._make_networks(width, given.classes, model, count, generator)
             seeds = generator.randint(2**31, size=count).tolist()

@@ -202,6 +202,8 @@ class Fitter:
     merge_equal : bool
         Whether rows of equal features get the same; not where a hypergraph of the user's own tells them
         apart.
+    refit : bool
+        Whether held-out labels are learned from in the end, by those who come after the networks.
     """
 
     given: GivenRows
@@ -209,6 +211,7 @@ class Fitter:
     training: TrainingConfig
     device: torch.device
     merge_equal: bool
+    refit: bool = True
 
     def run(
         self,
@@ -290,6 +293,7 @@ class Fitter:
             weights=weights / weights.mean(),  # only proportions count, as in the networks' loss
             n_classes=n_classes,
             folds=[splits[each[0]].validation.numpy() for each in numbers],
+            refit=self.refit,
         )
         return known, numbers
 

@@ -38,6 +38,8 @@ class Known:
         How many classes there are.
     folds : sequence of array of int
         Rows of each fold. A row of a class with few labels may be in several.
+    refit : bool
+        Whether the labels of the folds are learned from in the end. Otherwise they judge alone.
     """
 
     rows: Array
@@ -45,10 +47,14 @@ class Known:
     weights: Array
     n_classes: int
     folds: Sequence[Array]
+    refit: bool = True
 
     def seen(self, *folds: int | None) -> Array:
-        """Return the places, among the labelled rows, of those that are in none of the folds."""
-        held = [self.folds[fold] for fold in folds if fold is not None]
+        """Return the places, among the labelled rows, of those that are in none of the folds.
+
+        None is no fold: it asks for what is learned from in the end.
+        """
+        held = [self.folds[fold] for fold in folds if fold is not None] if self.refit else list(self.folds)
         return (
             np.flatnonzero(~np.isin(self.rows, np.concatenate(held))) if held else np.arange(len(self.rows))
         )
@@ -117,15 +123,19 @@ class Opinions:
         """Fit an expert without each fold and to all labels; return what it says of all rows."""
         known, expert = self.known, FEATURE_EXPERTS[name]
         rows = LabelledRows(features[known.rows], known.labels, known.n_classes, known.weights)
-        settings = expert.choose(rows)
-        self.models[name] = expert.fit(rows, settings)
+        learned = rows.take(known.seen())
+        settings = expert.choose(learned)
+        self.models[name] = expert.fit(learned, settings)
+        last = self.models[name].predict(features)
+        if not known.refit:  # who has not seen the folds is the one that stays
+            return [last]
         parts = [expert.fit(rows.take(known.seen(number)), settings) for number in range(len(known.folds))]
-        return [model.predict(features) for model in (*parts, self.models[name])]
+        return [*(model.predict(features) for model in parts), last]
 
     def _spread(self, graph: SimilarityGraph) -> list[Array]:
         """Spread the labels by Poisson learning, without each fold and all of them."""
         known, found = self.known, []
-        for fold in (*range(len(known.folds)), None):
+        for fold in (*range(len(known.folds) if known.refit else 0), None):
             places = known.seen(fold)
             targets = np.eye(known.n_classes)[known.labels[places]]
             found.append(graph.spread_poisson(known.rows[places], targets, weights=known.weights[places]))
