@@ -95,7 +95,7 @@ def test_it_says_how_right_it_is(iris, fitted):
 
 
 def test_the_experts_share_the_labels(fitted):
-    assert set(fitted.combination_) <= {"networks", "linear", "kernel", "poisson", "laplace"}
+    assert set(fitted.combination_) <= {"networks", "linear", "kernel", "trees", "poisson", "laplace"}
     assert sum(fitted.combination_.values()) == pytest.approx(1)
     assert min(fitted.combination_.values()) > 0
 
@@ -742,7 +742,7 @@ def test_a_hypergraph_of_ones_own_has_no_labels_that_spread():
     for keep in (1, 8):
         classifier = DAHGNNClassifier(**QUICK).fit(rows, hide(labels, keep), hypergraph=hypergraph)
         check_whole(classifier, rows)
-        assert set(classifier.combination_) <= {"networks", "linear", "kernel"}
+        assert set(classifier.combination_) <= {"networks", "linear", "kernel", "trees"}
         assert classifier.ensemble_.scales is None
         assert classifier.ensemble_.radius is None
         assert (classifier.transduction_ == labels).mean() > (0.6 if keep == 1 else 0.9)

@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from dahgnn.classifier import experts
-from dahgnn.classifier.experts import FEATURE_EXPERTS, KernelExpert, LabelledRows, LinearExpert, LinearModel
+from dahgnn.classifier.experts import KernelExpert, LabelledRows, LinearExpert, LinearModel
+from dahgnn.classifier.opinions import FEATURE_EXPERTS
 
 
 def make(n=40, d=5, n_classes=3, seed=0, weights=None):
@@ -210,7 +211,8 @@ def test_equal_rows_of_different_classes_are_undecided():
     rows = LabelledRows(np.ones((6, 3)), np.arange(6) % 3, 3, np.ones(6))
     for expert in FEATURE_EXPERTS.values():
         settings = expert.choose(rows)
-        np.testing.assert_allclose(expert.fit(rows, settings).predict(np.ones((1, 3))), 1 / 3, atol=1e-3)
+        # Trees draw their rows, so that they are about undecided.
+        np.testing.assert_allclose(expert.fit(rows, settings).predict(np.ones((1, 3))), 1 / 3, atol=0.05)
 
 
 @pytest.mark.parametrize("name", list(FEATURE_EXPERTS))

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import softmax
 
 from dahgnn.classifier import opinions as module
-from dahgnn.classifier.experts import FEATURE_EXPERTS
 from dahgnn.classifier.opinions import (
+    FEATURE_EXPERTS,
     Known,
     Opinions,
     balance,
@@ -165,7 +165,7 @@ def test_labels_spread_as_the_favourite_candidate_has_it(table, graph):
 def test_without_a_graph_nothing_spreads(table):
     features, labels = table
     found = Opinions(features, know(labels), say(3), None)
-    assert {each.expert for each in found.candidates} == {"networks", "linear", "kernel"}
+    assert {each.expert for each in found.candidates} == {"networks", "linear", "kernel", "trees"}
     assert all(each.strength == np.inf for each in found.candidates)
     assert found.potentials is None
     assert all(found.held_out(each).shape == (8, CLASSES) for each in found.candidates)

@@ -84,6 +84,9 @@ class Model(Protocol):
 class FeatureExpert(Protocol):
     """A way to learn from labelled rows alone."""
 
+    def suits(self, rows: LabelledRows, /) -> bool:
+        """Tell whether the expert has something to say of such rows."""
+
     def choose(self, rows: LabelledRows) -> Any:
         """Return the settings that cross-validation prefers."""
 
@@ -112,6 +115,10 @@ class LinearModel:
 
 class LinearExpert:
     """Logistic regression with a quadratic penalty (scikit-learn's)."""
+
+    def suits(self, _: LabelledRows, /) -> bool:
+        """Tell that it is for all rows."""
+        return True
 
     def choose(self, rows: LabelledRows) -> float:
         """Return the inverse strength of the penalty with the least cross-validated loss."""
@@ -189,6 +196,10 @@ class KernelModel:
 class KernelExpert:
     """Ridge regression of the classes with a Gaussian kernel."""
 
+    def suits(self, _: LabelledRows, /) -> bool:
+        """Tell that it is for all rows."""
+        return True
+
     def choose(self, rows: LabelledRows) -> tuple[float, float]:
         """Return width and ridge with the least squared error of each row by all others, in closed form."""
         rows = rows.sample(_MOST_TO_CHOOSE)
@@ -222,9 +233,6 @@ class KernelExpert:
         return KernelModel(
             arrays["centres"], arrays["coefficients"], arrays["intercepts"], float(arrays["width"][0])
         )
-
-
-FEATURE_EXPERTS: Mapping[str, FeatureExpert] = {"linear": LinearExpert(), "kernel": KernelExpert()}
 
 
 def _kernel(here: Array, there: Array, width: float) -> Array:

@@ -14,12 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from dahgnn.classifier.experts import FEATURE_EXPERTS, LabelledRows, Model
+from dahgnn.classifier.experts import FeatureExpert, KernelExpert, LabelledRows, LinearExpert, Model
 from dahgnn.classifier.stacking import CANDIDATES, FAVOURITE, Candidate
+from dahgnn.classifier.trees import TreesExpert
 from dahgnn.graph.diffusion import SimilarityGraph
 
 Array = NDArray[Any]
 
+# The experts that look at a row's own features alone.
+FEATURE_EXPERTS: Mapping[str, FeatureExpert] = {
+    "linear": LinearExpert(),
+    "kernel": KernelExpert(),
+    "trees": TreesExpert(),
+}
 # By what Poisson learning's potentials are multiplied before the softmax, in units of their usual maximum.
 _SHARPNESS = 5.0
 
@@ -87,8 +94,10 @@ class Opinions:
         self.models: dict[str, Model] = {}
         self.potentials: Array | None = None
         self._priors: dict[str, list[Array]] = {"networks": list(networks)}
-        for name in FEATURE_EXPERTS:
-            self._priors[name] = self._fit_expert(name, features)
+        rows = LabelledRows(features[known.rows], known.labels, known.n_classes, known.weights)
+        for name, expert in FEATURE_EXPERTS.items():
+            if expert.suits(rows):
+                self._priors[name] = self._fit_expert(name, rows, features)
         if graph is not None:
             self._priors["poisson"] = self._spread(graph)
         # Laplace learning knows nothing but what its neighbours say.
@@ -96,11 +105,11 @@ class Opinions:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """The candidates that there are: without a graph, those that need none."""
+        """The candidates of the experts that there are; without a graph, those that need none."""
         return [
             candidate
             for candidate in CANDIDATES
-            if self.graph is not None or (candidate.strength == np.inf and candidate.expert in self._priors)
+            if candidate.expert in self._priors and (self.graph is not None or candidate.strength == np.inf)
         ]
 
     def of(self, candidate: Candidate, fold: int | None = None) -> Array:
@@ -119,10 +128,9 @@ class Opinions:
         found = [self.of(candidate, number)[rows] for number, rows in enumerate(self.known.folds)]
         return np.concatenate([np.empty((0, n_classes)), *found])
 
-    def _fit_expert(self, name: str, features: Array) -> list[Array]:
+    def _fit_expert(self, name: str, rows: LabelledRows, features: Array) -> list[Array]:
         """Fit an expert without each fold and to all labels; return what it says of all rows."""
         known, expert = self.known, FEATURE_EXPERTS[name]
-        rows = LabelledRows(features[known.rows], known.labels, known.n_classes, known.weights)
         learned = rows.take(known.seen())
         settings = expert.choose(learned)
         self.models[name] = expert.fit(learned, settings)

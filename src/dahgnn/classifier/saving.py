@@ -17,9 +17,10 @@ from torch import Tensor
 from dahgnn.checks import as_indices
 from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation
 from dahgnn.classifier.estimator import STOPPED, DAHGNNClassifier
-from dahgnn.classifier.experts import FEATURE_EXPERTS
 from dahgnn.classifier.judgement import Estimate
+from dahgnn.classifier.opinions import FEATURE_EXPERTS
 from dahgnn.classifier.stacking import Candidate, Stack
+from dahgnn.classifier.trees import TreesModel
 from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.files.tensors import read_tensors, write_tensors
 from dahgnn.graph.hypergraph import Hypergraph
@@ -242,6 +243,8 @@ def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
     a_row = tensors["features"][:1, :-1].numpy()
     for name, model in models.items():
         _check(model.predict(a_row).shape == (1, n_classes), f"an expert '{name}' of other classes")
+        if isinstance(model, TreesModel):
+            _check(bool((model.columns < a_row.shape[1]).all()), "trees of other columns")
     candidates = tuple(
         Candidate(expert, math.inf if strength is None else float(strength))
         for expert, strength in saved["candidates"]

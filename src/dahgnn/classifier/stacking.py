@@ -26,7 +26,7 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     expert : str
-        "networks", "linear", "kernel", "poisson" or "laplace".
+        "networks", "linear", "kernel", "trees", "poisson" or "laplace".
     strength : float
         λ of `SimilarityGraph.smooth`; infinite leaves the opinion as it is.
     """
@@ -40,6 +40,7 @@ EXPERT_TITLES = {
     "networks": "the networks",
     "linear": "a linear model",
     "kernel": "a kernel model",
+    "trees": "decision trees",
     "poisson": "Poisson learning",
     "laplace": "Laplace learning",
 }
@@ -55,6 +56,8 @@ CANDIDATES = (
     Candidate("kernel", 0.1),
     Candidate("kernel", 0.3),
     Candidate("kernel", math.inf),
+    Candidate("trees", 0.1),
+    Candidate("trees", math.inf),
     Candidate("networks", 0.03),
     Candidate("networks", 0.1),
     Candidate("networks", 0.3),
