@@ -77,8 +77,9 @@ class DAHGNNClassifier(
 
     `fit` takes all rows, labelled or not, and joins each with its nearest neighbours in a hypergraph, where
     "near" counts how dense the place is. Networks, each a `DAHGNN`, are trained on it. Beside them stand a
-    linear model, a kernel model, and labels that spread over the neighbours by themselves. Labels that each
-    of them has not seen decide how much it counts. New rows attach to the fitted ones.
+    linear model, a kernel model, decision trees if there are not many columns, and labels that spread over
+    the neighbours by themselves. Labels that each of them has not seen decide how much it counts. New rows
+    attach to the fitted ones.
 
     Parameters
     ----------
@@ -91,8 +92,8 @@ class DAHGNNClassifier(
         The networks; by default those of the preset "default".
     training : TrainingConfig, optional
         Their training; likewise. It ends at ``max_epochs``, or when labels that were held out tell, after 8,
-        16, 32, 64 … epochs, that more would not help; where nothing is held out, after 32. Each of these
-        stages starts Adam and its schedule anew. ``patience`` is not used.
+        16, 32, 64 … epochs, that more would not help; where nothing is held out, after 32. ``patience`` is
+        not used.
     networks : int or "auto"
         How many there are. "auto" is five up to 20,000 rows, and one beyond.
     validation : float or array of int
@@ -134,8 +135,8 @@ class DAHGNNClassifier(
     label_distributions_ : array, (n, c)
         The probabilities of its classes.
     combination_ : dict of str to float
-        How much each expert counts: "networks", "linear" and "kernel" (models of the features alone),
-        "poisson" and "laplace" (labels that spread over the neighbours by themselves).
+        How much each expert counts: "networks", "linear", "kernel" and "trees" (models of the features
+        alone), "poisson" and "laplace" (labels that spread over the neighbours by themselves).
     embedding_ : array, (n, c)
         The last output of the networks, before the softmax: their mean.
     density_ : array, (n,)
