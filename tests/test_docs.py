@@ -286,7 +286,10 @@ def test_how_true_the_stated_accuracy_was_with_few_labels(few, few_page):
     less = mean(found, "test_accuracy") - mean(found, "stated_accuracy")
     end = " ".join(few_page.split("\n\n")[-1].split())
     assert f"held the truth in {len(found) - above - below} of {len(found)} fits" in end
-    assert f"instead of {0.95 * len(found):.0f}. In {above} more was right than it said, and in {below} less" in end
+    assert (
+        f"instead of {0.95 * len(found):.0f}. In {above} more was right than it said, and in {below} less"
+        in end
+    )
     assert f"it states {less:.1f} points too little" in end
 
 
