@@ -279,6 +279,44 @@ def test_held_out_rows_can_be_named(iris):
     assert none.labelled_indices_.tolist() == shown.tolist()
 
 
+def test_nobody_learns_from_named_rows(iris):
+    features, labels = iris
+    given = hide(labels)
+    named = np.flatnonzero(given >= 0)[::5]
+    swapped = given.copy()
+    swapped[named] = (given[named] + 1) % 3
+    first, other = (
+        DAHGNNClassifier(**QUICK | {"training": replace(TRAINING, max_epochs=8)}, validation=named).fit(
+            features, each
+        )
+        for each in (given, swapped)
+    )
+    np.testing.assert_array_equal(first.embedding_, other.embedding_)
+    models = [each.ensemble_.combined.models for each in (first, other)]
+    shared = models[0].keys() & models[1].keys()
+    for name in shared:
+        said = [each[name].predict(features.astype(np.float32)) for each in models]
+        np.testing.assert_array_equal(*said)
+    assert (first.held_out_distributions_.argmax(1) == labels[named]).mean() > 0.8
+
+
+def test_copies_of_named_rows_do_not_tell_their_labels():
+    generator = np.random.default_rng(0)
+    labels, rows = generator.integers(0, 3, 200), generator.normal(size=(200, 8))
+    given = np.where(np.arange(200) < 90, labels, -1)
+    classifier = DAHGNNClassifier(**QUICK, validation=range(60))
+    classifier.fit(np.vstack([rows, rows[:60]]), np.r_[given, given[:60]])
+    assert classifier.estimate_.accuracy < 0.6
+    assert classifier.held_out_indices_.tolist() == [*range(60), *range(200, 260)]
+
+
+def test_huge_values_without_a_scale_are_refused_in_words(iris):
+    features, labels = iris
+    wide = np.tile(features, 8) * 1e20
+    with pytest.raises(ValueError, match="finite"):
+        DAHGNNClassifier(**QUICK, scale="none").fit(wide, hide(labels))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -489,7 +527,7 @@ def test_ctrl_c_leaves_a_fitted_classifier_and_warns(iris, stage, pressed, kept)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         classifier.fit(features, hide(labels), callback=press)
     assert classifier.stopped_ == "interrupted"
-    assert classifier.best_epoch_ == 8
+    assert classifier.best_epoch_ == (4 if (stage, pressed) == (0, 0) else 8)
     # In the first stage those that began; later the whole stage before.
     assert len(classifier.networks_) == kept
     assert len(classifier.held_out_indices_) == 6 * kept

@@ -68,3 +68,30 @@ def test_a_single_leaf_is_a_tree():
         roots=np.array([0]),
     )
     np.testing.assert_allclose(model.predict(np.zeros((3, 2))), [[0.25, 0.75]] * 3)
+
+
+def test_a_rare_class_is_not_lost_among_many_labels():
+    labels = np.r_[np.zeros(3000, int), [1], np.full(3000, 2)]
+    features = np.random.default_rng(0).normal(size=(6001, 2)) + labels[:, None]
+    rows = LabelledRows(features, labels, 3, np.ones(6001))
+    assert 1 in rows.sample(5000).labels
+    assert make(rows).predict(features[:4]).shape == (4, 3)
+    absent = LabelledRows(features[labels != 1], labels[labels != 1], 3, np.ones(6000))
+    assert not make(absent).predict(features[:4])[:, 1].any()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("distributions", lambda values: -values),
+        ("distributions", lambda values: 5 * values),
+        ("roots", lambda values: values[:0]),
+        ("roots", lambda values: values + 0.5),
+        ("children", lambda values: np.hstack([values, values])),
+        ("thresholds", lambda values: values[:-1]),
+    ],
+)
+def test_arrays_that_are_no_trees_are_refused(rows, name, change):
+    arrays = make(rows).as_arrays()
+    with pytest.raises(ValueError, match="must"):
+        TreesExpert().from_arrays(arrays | {name: change(arrays[name])})

@@ -241,7 +241,8 @@ class DAHGNNClassifier(
             Of n nodes, in place of one of nearest neighbours. Then ``k`` is for new rows alone, and as the
             hypergraph has no distances, labels do not spread over it by themselves.
         callback : callable, optional
-            Called with the number of the network and an `Update` after each epoch.
+            Called with the number of the network and an `Update` after each epoch; on a CUDA device after
+            some.
         """
         model, training = self._check_parameters()
         generator = check_random_state(self.random_state)

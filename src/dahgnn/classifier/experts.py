@@ -41,7 +41,7 @@ class LabelledRows:
     labels : array of int, (l,)
         Their classes.
     n_classes : int
-        How many there are; each occurs.
+        How many there are.
     weights : array, (l,)
         How much each row counts; one is usual.
     """
@@ -59,11 +59,14 @@ class LabelledRows:
         return LabelledRows(self.features[rows], self.labels[rows], self.n_classes, self.weights[rows])
 
     def sample(self, most: int) -> LabelledRows:
-        """Return at most so many rows, evenly from the order of their classes."""
+        """Return about so many rows, evenly from the order of their classes, one of each at the least."""
         if len(self) <= most:
             return self
         order = np.argsort(self.labels, kind="stable")
-        return self.take(order[np.linspace(0, len(self) - 1, most).round().astype(np.int64)])
+        chosen = order[np.linspace(0, len(self) - 1, most).round().astype(np.int64)]
+        missing = np.setdiff1d(self.labels, self.labels[chosen])
+        firsts = [np.flatnonzero(self.labels == label)[0] for label in missing]
+        return self.take(np.r_[chosen, firsts].astype(np.int64))
 
     @property
     def targets(self) -> Array:

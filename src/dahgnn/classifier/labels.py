@@ -125,18 +125,19 @@ def split_labels(
         a row would tell its label.
     """
     known = np.flatnonzero(encoded.numpy() >= 0)
+    if groups is None:
+        groups = np.arange(len(encoded))
+    copies = groups * len(classes) + encoded.numpy()  # the same number for equal rows of one class
     if np.ndim(validation) > 0:
         held = Split(train=[], validation=validation, test=[]).validation.numpy()
         if not np.isin(held, known).all():
             raise bad_value("validation", _OWNER, "labelled rows", f"row {held[~np.isin(held, known)][0]}")
+        held = known[np.isin(copies[known], copies[held])]
         return [_split(held, known, encoded, classes)] * count
     check_number("validation", validation, _OWNER, low=0, high=1)
     share = float(validation)  # type: ignore[arg-type]
     if share == 0:
         return [Split(train=known, validation=[], test=[])] * count
-    if groups is None:
-        groups = np.arange(len(encoded))
-    copies = groups * len(classes) + encoded.numpy()  # the same number for equal rows of one class
     firsts = known[np.unique(copies[known], return_index=True)[1]]
     distinct = np.full(len(encoded), -1)
     distinct[firsts] = encoded.numpy()[firsts]

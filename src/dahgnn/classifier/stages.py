@@ -153,7 +153,7 @@ def train_in_stages(
             _check_finite(loss)
         elif not loss < best.loss:
             break
-        best = _Best.of(loss, end, networks, results)
+        best = _Best.of(loss, networks, results)
         if interrupted:
             break
         before = end
@@ -173,8 +173,9 @@ class _Best:
     logits: list[Tensor]
 
     @classmethod
-    def of(cls, loss: float, epochs: int, networks: Sequence[DAHGNN], results: Sequence[_Result]) -> _Best:
+    def of(cls, loss: float, networks: Sequence[DAHGNN], results: Sequence[_Result]) -> _Best:
         states = [copy.deepcopy(network.state_dict()) for network in networks]
+        epochs = max(result.last.epoch for result in results)
         return cls(loss, epochs, states, [result.logits for result in results])
 
 

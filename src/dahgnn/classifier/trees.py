@@ -97,17 +97,20 @@ class TreesExpert:
         for tree, start in zip(trees, starts[:-1], strict=True):
             both = np.column_stack([tree.children_left, tree.children_right])
             children.append(np.where(both < 0, -1, both + start))
+        distributions = np.zeros((starts[-1], rows.n_classes))
+        distributions[:, forest.classes_] = np.concatenate([tree.value[:, 0, :] for tree in trees])
         return TreesModel(
             columns=np.maximum(np.concatenate([tree.feature for tree in trees]), -1).astype(np.int64),
             thresholds=np.concatenate([tree.threshold for tree in trees]),
             children=np.concatenate(children).astype(np.int64),
-            distributions=np.concatenate([tree.value[:, 0, :] for tree in trees]),
+            distributions=distributions,
             roots=starts[:-1].astype(np.int64),
         )
 
     def from_arrays(self, arrays: Mapping[str, Array]) -> TreesModel:
-        """Make a model of its arrays; a tree that would lead back or nowhere is refused."""
+        """Make a model of its arrays; trees that lead back or nowhere are refused."""
         model = TreesModel(**{name: arrays[name] for name in TreesModel.__dataclass_fields__})
+        _check_shapes(model)
         nodes, inner = np.arange(len(model.columns)), model.columns >= 0
         ahead = model.children[inner]
         if not ((ahead > nodes[inner, None]) & (ahead < len(nodes))).all():
@@ -115,3 +118,20 @@ class TreesExpert:
         if not ((model.roots >= 0) & (model.roots < len(nodes))).all():
             raise ValueError("The roots must be nodes. Got others.")
         return model
+
+
+def _check_shapes(model: TreesModel) -> None:
+    """Refuse arrays of other lengths or kinds, and leaves without a distribution."""
+    n = len(model.columns)
+    whole = (model.columns, model.children, model.roots)
+    if (
+        model.children.shape != (n, 2)
+        or model.thresholds.shape != (n,)
+        or len(model.distributions) != n
+        or len(model.roots) == 0
+        or not all(np.issubdtype(each.dtype, np.integer) for each in whole)
+    ):
+        raise ValueError("The arrays of trees must fit each other. Got others.")
+    sums = model.distributions.sum(1)
+    if not (model.distributions >= 0).all() or not np.allclose(sums, 1):
+        raise ValueError("The nodes of trees must hold distributions. Got others.")

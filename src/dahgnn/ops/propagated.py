@@ -39,8 +39,8 @@ class Folded(Protocol):
 # Columns of the features that are propagated at a time.
 _COLUMNS_AT_ONCE = 64
 
-# Leading directions are looked for among so many columns at the most, and taken if they are so much fewer.
-_MOST_COLUMNS, _FEW = 2048, 0.7
+# Leading directions are looked for among so many columns, and taken if they are so much fewer.
+_FEWEST_COLUMNS, _MOST_COLUMNS, _FEW = 24, 2048, 0.7
 
 # From so many columns, and so many numbers in each of their sums, a GPU takes a product in so many parts.
 _MANY_COLUMNS, _LONG_SUM, _PARTS = 128, 4096, 4
@@ -109,9 +109,12 @@ class PropagatedFeatures:
 
 def _leading_directions(rows: Tensor, leave_out: float) -> Tensor | None:
     """Return the fewest orthonormal directions that leave so much out, or None if they are not much fewer."""
-    if rows.shape[1] > _MOST_COLUMNS or rows.dtype == torch.bfloat16:
+    if not _FEWEST_COLUMNS <= rows.shape[1] <= _MOST_COLUMNS or rows.dtype == torch.bfloat16:
         return None
-    squares, directions = torch.linalg.eigh((rows.T @ rows).double())  # the smallest first
+    products = (rows.T @ rows).double()
+    if not bool(products.isfinite().all()):
+        return None
+    squares, directions = torch.linalg.eigh(products)  # the smallest first
     left = squares.clamp_min(0).cumsum(0)
     count = int((left > leave_out * left[-1]).sum())
     # Columns of a product come in vectors of the processor.

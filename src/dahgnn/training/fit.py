@@ -126,8 +126,8 @@ def fit(
     config : TrainingConfig, optional
         The schedule; the paper's by default.
     seed : int
-        The seed of dropout. Torch's global random state is used meanwhile and then put back, so fits with
-        dropout should not share a process in two threads.
+        The seed of dropout. Torch's global random state is used meanwhile and then put back, so fits of
+        modules that drop by it should not share a process in two threads; `DAHGNN` and `HGNN` do not.
     callback : callable, optional
         Called with an `Epoch` for each evaluation; on a CUDA device some epochs later.
 

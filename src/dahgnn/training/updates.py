@@ -24,7 +24,7 @@ from dahgnn.training.plain_loop import Adam, cross_entropy_of
 from dahgnn.training.run import Labelled, Parts
 
 # Epochs between two looks at the loss on a CUDA device.
-_EPOCHS_AT_ONCE = 16
+_EPOCHS_A_LOOK = 16
 # How much of the propagated features the updates may leave out; what the networks say is of all of them.
 _LEAVE_OUT = 0.01
 
@@ -129,7 +129,7 @@ class _PlainUpdates:
             for _ in range(epochs):
                 callback(self._update())
         except KeyboardInterrupt:
-            if self.optimizer.done == 0:
+            if self.last.epoch == 0:
                 raise
             return replace(self.last, interrupted=True)
         return self.last
@@ -170,8 +170,8 @@ class _CapturedUpdates:
         interrupted = False
         with torch.cuda.device(self.room.device):
             try:
-                for start in range(0, epochs, _EPOCHS_AT_ONCE):
-                    callback(self._update(min(_EPOCHS_AT_ONCE, epochs - start)))
+                for start in range(0, epochs, _EPOCHS_A_LOOK):
+                    callback(self._update(min(_EPOCHS_A_LOOK, epochs - start)))
             except KeyboardInterrupt:
                 if self.last.epoch == 0:
                     raise

@@ -10,7 +10,7 @@ struct Backward : Messages<T> {
     const T *nodes_gradient, *hyperedges_gradient;  // the latter may be missing
     const T* new_nodes;
     T *kept, *scratch;
-    T *wx_gradient, *e_share_gradient, *vectors_gradient;
+    T *wx_gradient, *e_term_gradient, *vectors_gradient;
 };
 
 // A group and its packets of targets.
@@ -167,7 +167,7 @@ void turn_hyperedges(Reverse<T, G, U>& group, const Backward<T>& call, int64_t b
         } else {
             write_no_target<T, G, U>(layout, packet);
         }
-        group.write_share(to_share, call.e_share_gradient, k);
+        group.write_term(to_share, call.e_term_gradient, k);
     }
 }
 

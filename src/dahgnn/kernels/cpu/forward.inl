@@ -89,7 +89,7 @@ void project_rows(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
         direct<T, G, U>(group, packet, numbers + 2 * G, call.directions + i * layout.direction());
         V most = V{} - std::numeric_limits<T>::infinity();
         for (int64_t r = call.by_node.offsets[i]; r < call.by_node.offsets[i + 1]; ++r)
-            most = larger<V>(most, group.read_share(call.e_share, call.by_node.indices[r]));
+            most = larger<V>(most, group.read_term(call.e_term, call.by_node.indices[r]));
         seen.add_score(most + repeat<T, G>(record));
     }
     seen.write(extremes);
@@ -247,7 +247,7 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
         for (int64_t k = begin; k < begin + count; ++k) {
             T* const record = group.hyperedge(k) + layout.row();
             std::fill(record, group.hyperedge(k + 1), T(0));
-            store_heads<T, G>(record + 2 * G, group.read_share(call.e_share, k));
+            store_heads<T, G>(record + 2 * G, group.read_term(call.e_term, k));
         }
         attend<T, G, U>(group, group.node_packets, call.nodes, group.scales, call.by_hyperedge, begin, count,
                         group.hyperedge(begin) + layout.row() + 2 * G, targets, room.data(), sums);

@@ -66,7 +66,7 @@ struct Messages {
     T slope;
     bool activation;
     Segments by_hyperedge, by_node;
-    const T *wx, *e_share;  // (nodes, heads, units), (hyperedges, heads)
+    const T *wx, *e_term;  // (nodes, heads, units), (hyperedges, heads)
     const T* vectors;       // (3, heads, units): from node, to node, from hyperedge
 };
 
@@ -157,14 +157,14 @@ struct Group {
     INLINE void write(const T* row, T* rows, int64_t number) const {
         copy_out<T, G, U>(layout, heads, row, rows + (number * call.heads + first) * call.units);
     }
-    INLINE V read_share(const T* shares, int64_t number) const {
+    INLINE V read_term(const T* shares, int64_t number) const {
         const T* const share = shares + number * call.heads + first;
         if (heads == G) return repeat<T, G>(share);
         T filled[4] = {};
         copy(filled, share, heads);
         return repeat<T, G>(filled);
     }
-    INLINE void write_share(const T* share, T* shares, int64_t number) const {
+    INLINE void write_term(const T* share, T* shares, int64_t number) const {
         for (int h = 0; h < heads; ++h) shares[number * call.heads + first + h] = share[h];
     }
 };
