@@ -1,7 +1,7 @@
 """What each candidate says of the fitted rows, with and without each fold of the labels.
 
 A fold is some labelled rows and the networks that have not seen their labels. Everybody else is fitted once
-to all labels, and once for each fold without its labels. Where these labels judge alone, it is the latter only.
+to all labels, and once for each fold without its labels. Where these judge alone, it is the latter only.
 """
 
 from __future__ import annotations
