@@ -1,10 +1,15 @@
-"""Threads for a block, and what was before behind it."""
+"""Threads for a block, pieces of work side by side, and what was before behind them."""
+
+import os
+import signal
+import threading
+import time
 
 import pytest
 import torch
 
 from dahgnn import DAHGNN, ModelConfig, TrainingConfig, fit
-from dahgnn.threads import FEW_ROWS, threads_for
+from dahgnn.threads import FEW_ROWS, one_thread, side_by_side, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -39,4 +44,120 @@ def test_a_small_fit_has_one_thread(blobs, blob_hypergraph, blob_split):
         model, *inputs, TrainingConfig(max_epochs=2), callback=lambda *_: seen.append(torch.get_num_threads())
     )
     assert set(seen) == {1}
+    assert torch.get_num_threads() == 3
+
+
+def test_a_function_of_small_steps_has_one_thread_each_time():
+    @one_thread()
+    def count(deeper):
+        assert torch.get_num_threads() == 1
+        return 1 + count(deeper - 1) if deeper else 1
+
+    assert [count(0), count(2)] == [1, 3]
+    assert torch.get_num_threads() == 3
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 3
+
+
+def nobody():
+    """Stands for what is called on Ctrl-C where there is none."""
+    raise AssertionError("Nobody pressed Ctrl-C.")
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_results_come_in_the_order_of_the_pieces(workers):
+    assert side_by_side(lambda number: number**2, 5, workers, nobody) == [0, 1, 4, 9, 16]
+
+
+def test_results_come_in_order_even_if_the_last_piece_is_done_first():
+    done = [threading.Event() for _ in range(4)]
+    done[3].set()
+    ended = []
+
+    def work(number):
+        assert done[number + 1].wait(30)
+        ended.append(number)
+        done[number].set()
+        return number
+
+    assert side_by_side(work, 3, 3, nobody) == [0, 1, 2]
+    assert ended == [2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("threads", "workers", "share"), [(3, 2, 1), (4, 2, 2), (5, 2, 2), (6, 3, 2), (1, 2, 1), (2, 3, 1)]
+)
+def test_each_piece_has_its_share_of_the_threads(threads, workers, share):
+    torch.set_num_threads(threads)
+    together, before = threading.Barrier(workers), threading.active_count()
+
+    def work(_):
+        together.wait(30)  # all are under way
+        here = torch.get_num_threads(), threading.current_thread()
+        together.wait(30)
+        return here
+
+    counts, places = zip(*side_by_side(work, 2 * workers, workers, nobody), strict=True)
+    assert set(counts) == {share}
+    assert len(set(places)) == workers
+    assert threading.current_thread() not in places
+    assert torch.get_num_threads() == threads
+    assert threading.active_count() == before
+
+
+def test_one_at_a_time_is_done_by_the_caller_with_all_threads():
+    def work(number):
+        return number, torch.get_num_threads(), threading.current_thread()
+
+    here = threading.current_thread()
+    assert side_by_side(work, 2, 1, nobody) == [(0, 3, here), (1, 3, here)]
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_error_comes_up_when_all_pieces_have_ended(failing):
+    ended, failed = [], threading.Event()
+
+    def work(number):
+        if number == failing:
+            failed.set()
+            raise ValueError(f"piece {number}")
+        assert failed.wait(30)
+        time.sleep(0.05)
+        ended.append(number)
+
+    with pytest.raises(ValueError, match=f"^piece {failing}$"):
+        side_by_side(work, 2, 2, nobody)
+    assert ended == [1 - failing]
+    assert torch.get_num_threads() == 3
+
+
+def test_ctrl_c_is_told_and_the_pieces_end_by_themselves():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+    told, together = threading.Event(), threading.Barrier(2)
+
+    def work(number):
+        together.wait(30)
+        if number == 1:
+            time.sleep(0.2)  # until the caller waits
+            os.kill(os.getpid(), signal.SIGINT)
+        return number, told.wait(30)
+
+    try:
+        assert side_by_side(work, 2, 2, told.set) == [(0, True), (1, True)]
+    except KeyboardInterrupt:  # which would end pytest
+        pytest.fail("It goes on up.")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert torch.get_num_threads() == 3
+
+
+def test_a_piece_that_interrupts_itself_ends_the_work():
+    def work(number):
+        if number:
+            raise KeyboardInterrupt
+        return number
+
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side(work, 2, 2, nobody)
     assert torch.get_num_threads() == 3

@@ -192,7 +192,7 @@ PRESETS: Mapping[str, Preset] = {
     # What `DAHGNNClassifier` and `dahgnn fit` take, for any number of labels.
     "default": Preset(
         model=ModelConfig(hidden=64, delta=0.0, activation=True, dropout=0.5, shortcut=True),
-        training=TrainingConfig(learning_rate=0.01, decay=1.0, weight_decay=2e-3, max_epochs=100),
+        training=TrainingConfig(learning_rate=0.02, decay=1.0, weight_decay=2e-3, max_epochs=28),
         networks=5,
         scale="auto",
     ),

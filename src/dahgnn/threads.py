@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TypeVar
 
 import torch
+
+Result = TypeVar("Result")
 
 # Two threads do fewer rows up to a fifth faster; where other programs keep the cores busy, they wait for each
 # other, and take thirty times as long.
@@ -21,3 +25,45 @@ def threads_for(rows: int, wanted: int | None = None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def one_thread() -> contextlib._GeneratorContextManager[None]:
+    """Give torch one thread for many small steps: several would wait for each other."""
+    return threads_for(0)
+
+
+def side_by_side(
+    work: Callable[[int], Result], count: int, workers: int, on_interrupt: Callable[[], None]
+) -> list[Result]:
+    """Return what some pieces of work give, each done in a thread with its share of torch's threads.
+
+    They do not wait for each other, as threads within an operation do: other programs on the same cores slow
+    them down by no more than they take.
+
+    Parameters
+    ----------
+    work : callable
+        Called with the number of the piece.
+    count, workers : int
+        How many pieces there are, and how many are done at a time; one is done in the thread of the caller.
+    on_interrupt : callable
+        Called when Ctrl-C is pressed meanwhile; it is to make the work end.
+    """
+    if workers == 1:
+        return [work(number) for number in range(count)]
+    threads = max(1, torch.get_num_threads() // workers)
+
+    def do(number: int) -> Result:
+        with threads_for(0, threads):
+            return work(number)
+
+    futures: list[Future[Result]] = []
+    with threads_for(0, torch.get_num_threads()), ThreadPoolExecutor(workers) as pool:
+        while not (len(futures) == count and all(future.done() for future in futures)):
+            try:
+                while len(futures) < count:
+                    futures.append(pool.submit(do, len(futures)))
+                wait(futures)
+            except KeyboardInterrupt:
+                on_interrupt()
+    return [future.result() for future in futures]

@@ -4,6 +4,7 @@ import torch
 
 from dahgnn import Hypergraph
 from dahgnn.bench.lower_bound import Floor, Machine, Size, floor
+from dahgnn.config import PRESETS, ModelConfig
 
 
 def test_floor_by_hand():
@@ -22,6 +23,35 @@ def test_floor_by_hand():
     slow_memory = floor(size, Machine(bandwidth=4.0, rate=1e9))
     assert slow_memory.products == 30.0
     assert slow_memory.seconds == 30.0 + words
+
+
+def test_floor_of_the_default_network_by_hand():
+    # An ELU stands behind the convolution, so that the large product has 64 columns and is followed by others.
+    # Operations of the large product: forward 2·3·5·64 = 1920, backward as many.
+    # Behind it, 2 nodes times 64 · 32, 3 hyperedges times 64 · 4 (one column a head), and for the shortcut
+    # 2 nodes times 64 · 10: 4096 + 768 + 1280 = 6144 pairs of numbers, two operations each, forward once and
+    # backward twice.
+    # Words behind it: the 3 · 64 rows of hyperedges are read twice, and their gradient is written.
+    size = Size(nodes=2, hyperedges=3, incidences=6, columns=5)
+    slow_product, slow_memory = Machine(bandwidth=4.0, rate=10.0), Machine(bandwidth=4.0, rate=1e9)
+    paper = floor(size, slow_product)
+    default = floor(size, slow_product, PRESETS["default"].model)
+    assert default == Floor(products=384.0, incidences=paper.incidences, projections=2 * 3 * 6144 / 10)
+    assert default.seconds == 384.0 + paper.incidences + 3686.4
+    assert floor(size, slow_memory, PRESETS["default"].model).projections == 3 * 3 * 64
+
+
+def test_floor_takes_the_sizes_of_the_network():
+    size, machine = Size(nodes=2, hyperedges=3, incidences=6, columns=5), Machine(bandwidth=4.0, rate=10.0)
+    # Eight heads of four units: 32 columns as before, and twice the terms and coefficients of layer 1.
+    paper, wide = floor(size, machine), floor(size, machine, ModelConfig(heads=8, units=4))
+    assert wide.products == paper.products
+    assert wide.incidences - paper.incidences == 6 * 5 * 4 + 4 * 6 * 4
+    # The hidden units are folded away, but for what stands behind them.
+    assert floor(size, machine, ModelConfig(hidden=7)) == paper
+    dropping = floor(size, machine, ModelConfig(hidden=7, dropout=0.5))
+    assert dropping.products == 4 * 3 * 5 * 7 / 10
+    assert dropping.projections == 6 * 7 * (2 * 32 + 3 * 4) / 10  # there is no shortcut
 
 
 def test_floor_of_ten_runs_shares_features_and_indices():

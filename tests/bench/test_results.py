@@ -2,10 +2,10 @@
 
 import json
 
-from bench_lines import LINE
+from bench_lines import FIT_LINE, LINE
 
 from dahgnn.bench import results
-from dahgnn.bench.contenders import METHODS
+from dahgnn.bench.contenders import DEFAULT_FLOOR, METHODS
 
 
 def test_the_notes_state_the_speeds():
@@ -47,3 +47,39 @@ def test_the_device_is_named_in_lines_of_all_versions():
     assert results.table_notes([LINE]).startswith("2 CPU threads; torch 2.11;")
     device = {"type": "cpu", "threads": 2, "machine": "x86_64"}
     assert results.table_notes([LINE | {"device": device}]).startswith("CPU x86_64, 2 threads; torch 2.11;")
+
+
+def test_fits_are_told_from_epochs():
+    assert results.is_fit(FIT_LINE)
+    assert not results.is_fit(LINE)
+
+
+def test_a_row_of_fits_has_a_cell_for_each_column():
+    problem = FIT_LINE | {"problem": "out of memory", "seconds": None, "accuracy": None}
+    assert results.fit_table_row(FIT_LINE) == (
+        "| 1,000 | DAHGNNClassifier, ours | 6.00 | 0.500 | 95.2 | 1.00 | 3.00 |"
+    )
+    assert results.fit_table_row(problem) == "| 1,000 | DAHGNNClassifier, ours | out of memory | | | | |"
+    cells = {results.fit_table_row(line).count("|") for line in (FIT_LINE, problem)}
+    assert cells == {row.count("|") for row in results.FIT_TABLE_HEAD.splitlines()}
+
+
+def test_the_notes_of_fits_say_what_they_were_given():
+    notes = results.fit_table_notes([FIT_LINE, FIT_LINE | {"networks": 1, "others": 1.31}])
+    assert notes.startswith("2 CPU threads; torch 2.11; random data. Medians of 3 fits in turn")
+    assert "20 labels a class" in notes
+    assert "800 at the most" in notes
+    assert "1 or 5 networks of 42 epochs" in notes
+    assert notes.endswith("Other processes kept up to 1.3 cores busy meanwhile.")
+
+
+def test_the_notes_explain_the_default_network_where_it_is():
+    default = METHODS["default"].name
+    assert default not in results.table_notes([LINE])
+    assert f"{default}: updates without an evaluation" in results.table_notes([LINE | {"method": default}])
+
+
+def test_both_floors_are_drawn(tmp_path):
+    lines = [LINE, LINE | {"method": DEFAULT_FLOOR, "milliseconds": 4.0}]
+    results.draw_costs(tmp_path / "costs.png", lines)
+    assert (tmp_path / "costs.png").read_bytes().startswith(b"\x89PNG")

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from bench_lines import LINE
+from bench_lines import FIT_LINE, LINE
 
 from dahgnn.bench.measure import BenchConfig
 from dahgnn.bench.run import run_bench
@@ -35,3 +35,19 @@ def test_a_picture_needs_matplotlib_before_anything_is_measured(tmp_path, monkey
     monkeypatch.setattr("dahgnn.bench.measure.compare", lambda _: pytest.fail("measured"))
     with pytest.raises(ModuleNotFoundError):
         next(run_bench(BenchConfig(), plot=tmp_path / "a.png"))
+
+
+def test_fits_follow_the_epochs_in_the_same_file_but_not_in_the_picture(tmp_path, monkeypatch):
+    out, plot, drawn = tmp_path / "a.jsonl", tmp_path / "a.png", []
+    monkeypatch.setattr("dahgnn.bench.measure.compare", lambda _: iter([LINE]))
+    monkeypatch.setattr("dahgnn.bench.measure_fits.compare_fits", lambda _: iter([FIT_LINE]))
+    monkeypatch.setattr("dahgnn.bench.run.draw_costs", lambda *given: drawn.append(given))
+    assert list(run_bench(BenchConfig(fits=2), out=out, plot=plot)) == [LINE, FIT_LINE]
+    assert [json.loads(written) for written in out.read_text().splitlines()] == [LINE, FIT_LINE]
+    assert drawn == [(plot, [LINE])]
+
+
+def test_without_fits_none_are_timed(monkeypatch):
+    monkeypatch.setattr("dahgnn.bench.measure.compare", lambda _: iter([LINE]))
+    monkeypatch.setattr("dahgnn.bench.measure_fits.compare_fits", lambda _: pytest.fail("fitted"))
+    assert list(run_bench(BenchConfig())) == [LINE]

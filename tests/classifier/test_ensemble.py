@@ -10,7 +10,7 @@ from scipy.special import softmax
 from dahgnn import DAHGNNClassifier
 from dahgnn.classifier import ensemble as module
 from dahgnn.classifier.ensemble import Combined, Evaluation, equal_rows, mean_distributions
-from dahgnn.classifier.opinions import potential_distributions, usual_potential
+from dahgnn.classifier.opinions import _SHARPNESS
 from dahgnn.classifier.stacking import Candidate
 from dahgnn.config import PRESETS
 from dahgnn.graph.local_scale import LocalScale
@@ -135,49 +135,108 @@ class Constant:
         self.shares = np.asarray(shares)
 
     def predict(self, features):
-        return np.tile(self.shares, (len(features), 1))
+        return torch.from_numpy(self.shares).float().expand(len(features), 1, -1)
 
 
 NEIGHBORS = Neighbors(torch.tensor([[0, 2], [1, 3]]), torch.tensor([[1.0, 2.0], [0.5, 0.5]]))
-FITTED = np.array([[1.0, 0.0], [0.3, 0.7], [0.4, 0.6], [0.0, 1.0]])
+BY_PLAIN_DISTANCE = Neighbors(torch.tensor([[4, 1], [2, 0]]), torch.tensor([[1.0, 1.0], [0.5, 2.0]]))
+FITTED = np.array([[1.0, 0.0], [0.3, 0.7], [0.4, 0.6], [0.0, 1.0], [0.9, 0.1]])
 NETWORKS = np.array([[0.8, 0.2], [0.1, 0.9]])
+ROWS = torch.zeros(2, 3)
 
 
-def around(values):
+def around(values, neighbors):
     """The mean of the neighbours' values by their similarity, exp(−4 d² / d_k²), row by row."""
-    first = np.exp(-1.0) * values[0] + np.exp(-4.0) * values[2]
-    return np.array([first / (np.exp(-1.0) + np.exp(-4.0)), (values[1] + values[3]) / 2])
+    means = []
+    for indices, distances in zip(neighbors.indices.tolist(), neighbors.distances.tolist(), strict=True):
+        weights = [np.exp(-4 * distance**2 / distances[-1] ** 2) for distance in distances]
+        total = sum(weight * values[index] for weight, index in zip(weights, indices, strict=True))
+        means.append(total / sum(weights))
+    return np.array(means)
+
+
+def by_potential(potentials, neighbors):
+    """What the neighbours' potentials, in units of the median of their maxima, say by a softmax."""
+    usual = np.median(potentials.max(1))
+    return softmax(_SHARPNESS * around(potentials, neighbors) / usual, axis=1)
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.1, 3.0, np.inf])
-@pytest.mark.parametrize("expert", ["networks", "linear", "laplace", "poisson"])
+@pytest.mark.parametrize("expert", ["networks", "linear", "laplace", "poisson", "plain-poisson"])
 def test_new_rows_stand_between_an_expert_and_their_neighbours(expert, strength):
     candidate = Candidate(expert, strength)
-    potentials = np.array([[2.0, -2.0], [-1.0, 1.0], [0.5, -0.5], [-3.0, 3.0]])
+    potentials = np.array([[2.0, -2.0], [-1.0, 1.0], [0.5, -0.5], [-3.0, 3.0], [0.1, -0.1]])
+    others = np.array([[0.2, -0.2], [-4.0, 4.0], [-0.7, 0.7], [1.0, -1.0], [3.0, -3.0]])
     combined = Combined(
-        Plain(candidate), {"linear": Constant([0.25, 0.75])}, {candidate: FITTED}, potentials=potentials
+        Plain(candidate),
+        {"linear": Constant([0.25, 0.75])},
+        {candidate: FITTED},
+        potentials={"poisson": potentials, "plain-poisson": others},
     )
+    neighbors = BY_PLAIN_DISTANCE if expert == "plain-poisson" else NEIGHBORS
     prior = {
         "networks": NETWORKS,
         "linear": np.array([[0.25, 0.75]] * 2),
         "laplace": np.full((2, 2), 0.5),
-        "poisson": potential_distributions(around(potentials), usual_potential(potentials)),
+        "poisson": by_potential(potentials, NEIGHBORS),
+        "plain-poisson": by_potential(others, BY_PLAIN_DISTANCE),
     }[expert]
-    expected = prior if strength == np.inf else (around(FITTED) + strength * prior) / (1 + strength)
-    found = combined.for_new(np.zeros((2, 3)), NETWORKS, NEIGHBORS)
+    smooth = (around(FITTED, neighbors) + strength * prior) / (1 + strength) if strength < np.inf else prior
+    found = combined.for_new(ROWS, NETWORKS, NEIGHBORS, BY_PLAIN_DISTANCE)
+    np.testing.assert_allclose(found, smooth, rtol=1e-6)
+
+
+def test_candidates_of_both_neighbourhoods_stand_side_by_side():
+    pair = Candidate("laplace", 0.0), Candidate("plain-poisson", 0.0)
+    combined = Combined(Plain(*pair), {}, dict.fromkeys(pair, FITTED), potentials={"plain-poisson": FITTED})
+    expected = (around(FITTED, NEIGHBORS) + around(FITTED, BY_PLAIN_DISTANCE)) / 2
+    found = combined.for_new(ROWS, NETWORKS, NEIGHBORS, BY_PLAIN_DISTANCE)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def nearest_by_plain_distance(ensemble, features):
+    """The k nearest fitted rows, by all distances."""
+    distances, indices = torch.cdist(features.double(), ensemble.features.double()).sort(dim=1, stable=True)
+    return Neighbors(indices[:, : ensemble.k], distances[:, : ensemble.k])
+
+
+@pytest.mark.parametrize("expert", ["poisson", "plain-poisson"])
+def test_shifted_rows_go_through_the_neighbours_of_their_expert(fitted, expert):
+    rows, classifier = fitted
+    generator = np.random.default_rng(0)
+    values, potentials = generator.dirichlet([1, 1, 1], 90), generator.normal(size=(90, 3))
+    for each in (values, potentials):
+        each[80:] = each[:10]  # as rows that come twice have it
+    candidate = Candidate(expert, 0.1)
+    combined = Combined(Plain(candidate), {}, {candidate: values}, {expert: potentials})
+    ensemble = replace(classifier.ensemble_, combined=combined)
+    shifted = rows + 0.05
+    features = ensemble.scaling.apply(shifted)
+    chosen, plain = (
+        ensemble.search.query(features, ensemble.k),
+        nearest_by_plain_distance(ensemble, features),
+    )
+    neighbors = plain if expert == "plain-poisson" else chosen
+    maxima = np.sort(potentials.max(1))
+    prior = softmax(_SHARPNESS * around(potentials, neighbors) / maxima[44], axis=1)  # the lower of the two
+    expected = (around(values, neighbors) + 0.1 * prior) / 1.1
+    np.testing.assert_allclose(ensemble.evaluate(shifted).distributions, expected, atol=1e-5)
+    same_rows = np.array_equal(*((each.indices % 80).sort(1).values for each in (chosen, plain)))
+    assert same_rows == (classifier.metric == "euclidean")
 
 
 def test_what_is_not_needed_need_not_be_there():
     combined = Combined(Plain(Candidate("networks", np.inf)), {}, {})
-    np.testing.assert_allclose(combined.for_new(np.zeros((2, 3)), NETWORKS, NEIGHBORS), NETWORKS)
+    found = combined.for_new(ROWS, NETWORKS, NEIGHBORS, BY_PLAIN_DISTANCE)
+    np.testing.assert_allclose(found, NETWORKS)
 
 
 def test_factors_multiply_the_classes():
     combined = Combined(Plain(Candidate("networks", np.inf)), {}, {}, factors=np.array([1.0, 0.25]))
     expected = NETWORKS * [1.0, 0.25]
     expected /= expected.sum(1, keepdims=True)
-    np.testing.assert_allclose(combined.for_new(np.zeros((2, 3)), NETWORKS, NEIGHBORS), expected)
+    found = combined.for_new(ROWS, NETWORKS, NEIGHBORS, BY_PLAIN_DISTANCE)
+    np.testing.assert_allclose(found, expected)
     np.testing.assert_allclose(combined.finish([NETWORKS]), expected)
 
 

@@ -1,7 +1,11 @@
 """The classifier beyond scikit-learn's own checks (see test_estimator_checks)."""
 
 import logging
+import os
 import pickle
+import signal
+import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dahgnn import DAHGNNClassifier, Hypergraph
-from dahgnn.classifier.stacking import say_combination
+from dahgnn.classifier.stacking import EXPERT_TITLES, say_combination
+from dahgnn.classifier.stages import _FIRST, stage_ends
 from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.graph.neighbours import knn
 from dahgnn.images.datasets import load_mnist
@@ -25,7 +30,8 @@ from dahgnn.training import updates
 from dahgnn.training.splits import sample_per_class
 
 MODEL, TRAINING = PRESETS["default"].model, PRESETS["default"].training
-QUICK = {"training": replace(TRAINING, max_epochs=16), "networks": 2, "random_state": 0}
+MOST = _FIRST + 8  # two stages
+QUICK = {"training": replace(TRAINING, max_epochs=MOST), "networks": 2, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +70,7 @@ def test_each_network_has_its_history_and_holds_out_other_rows(iris, fitted):
     _, labels = iris
     assert len(fitted.networks_) == 5
     stages = sorted({entry["epoch"] for entry in fitted.history_})
-    assert stages == [8, 16][: len(stages)]
+    assert stages == [_FIRST, MOST][: len(stages)] == stage_ends(MOST)[: len(stages)]
     assert [(entry["epoch"], entry["network"]) for entry in fitted.history_] == [
         (epoch, number) for epoch in stages for number in range(5)
     ]
@@ -75,7 +81,7 @@ def test_each_network_has_its_history_and_holds_out_other_rows(iris, fitted):
     }
     assert fitted.best_epoch_ == min(losses, key=losses.get)
     assert fitted.n_iter_ == stages[-1]
-    assert fitted.stopped_ == ("max_epochs" if fitted.best_epoch_ == 16 else "held_out")
+    assert fitted.stopped_ == ("max_epochs" if fitted.best_epoch_ == MOST else "held_out")
     # Five times a fifth is every labelled row once.
     np.testing.assert_array_equal(fitted.held_out_indices_, fitted.labelled_indices_)
     held = fitted.held_out_distributions_
@@ -95,7 +101,7 @@ def test_it_says_how_right_it_is(iris, fitted):
 
 
 def test_the_experts_share_the_labels(fitted):
-    assert set(fitted.combination_) <= {"networks", "linear", "kernel", "trees", "poisson", "laplace"}
+    assert set(fitted.combination_) <= set(EXPERT_TITLES)
     assert sum(fitted.combination_.values()) == pytest.approx(1)
     assert min(fitted.combination_.values()) > 0
 
@@ -286,7 +292,7 @@ def test_nobody_learns_from_named_rows(iris):
     swapped = given.copy()
     swapped[named] = (given[named] + 1) % 3
     first, other = (
-        DAHGNNClassifier(**QUICK | {"training": replace(TRAINING, max_epochs=8)}, validation=named).fit(
+        DAHGNNClassifier(**QUICK | {"training": replace(TRAINING, max_epochs=_FIRST)}, validation=named).fit(
             features, each
         )
         for each in (given, swapped)
@@ -294,8 +300,10 @@ def test_nobody_learns_from_named_rows(iris):
     np.testing.assert_array_equal(first.embedding_, other.embedding_)
     models = [each.ensemble_.combined.models for each in (first, other)]
     shared = models[0].keys() & models[1].keys()
+    assert shared
     for name in shared:
-        said = [each[name].predict(features.astype(np.float32)) for each in models]
+        said = [each[name].predict(torch.from_numpy(features).float()) for each in models]
+        assert said[0].shape == (150, 1, 3)
         np.testing.assert_array_equal(*said)
     assert (first.held_out_distributions_.argmax(1) == labels[named]).mean() > 0.8
 
@@ -520,19 +528,90 @@ def test_ctrl_c_leaves_a_fitted_classifier_and_warns(iris, stage, pressed, kept)
     features, labels = iris
 
     def press(number, epoch):
-        if epoch.epoch == 8 * stage + 4 and number == pressed:
+        if epoch.epoch == _FIRST * stage + 4 and number == pressed:
             raise KeyboardInterrupt
 
     classifier = DAHGNNClassifier(**QUICK | {"networks": 3})
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         classifier.fit(features, hide(labels), callback=press)
     assert classifier.stopped_ == "interrupted"
-    assert classifier.best_epoch_ == (4 if (stage, pressed) == (0, 0) else 8)
+    assert classifier.best_epoch_ == (4 if (stage, pressed) == (0, 0) else _FIRST)
     # In the first stage those that began; later the whole stage before.
     assert len(classifier.networks_) == kept
     assert len(classifier.held_out_indices_) == 6 * kept
     assert classifier.score(features, labels) > 0.8
     np.testing.assert_array_equal(classifier.predict(features), classifier.transduction_)
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    """There are two cores, and Ctrl-C is heard, which is not so for whatever runs in the background."""
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def raise_ctrl_c():
+    raise KeyboardInterrupt
+
+
+def send_ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.usefixtures("two_cores")
+@pytest.mark.parametrize("press", [raise_ctrl_c, send_ctrl_c])
+def test_ctrl_c_ends_networks_that_train_side_by_side(iris, monkeypatch, press):
+    features, labels = iris
+    monkeypatch.setattr("dahgnn.classifier.stages._FIRST", 500)  # long enough to hear of it
+    heard, pressed, threads = {}, [], torch.get_num_threads()
+
+    def listen(number, update):
+        assert threading.current_thread() is not threading.main_thread()
+        heard[number] = update.epoch
+        time.sleep(0.01)
+        if len(heard) == 2 and min(heard.values()) > 3 and not pressed:
+            pressed.append(number)
+            press()
+
+    classifier = DAHGNNClassifier(
+        **QUICK | {"networks": 3, "training": replace(TRAINING, max_epochs=500)}, n_jobs=2
+    )
+    try:
+        with pytest.warns(ConvergenceWarning, match="interrupted"):
+            classifier.fit(features, hide(labels), callback=listen)
+    except KeyboardInterrupt:  # which would end pytest
+        pytest.fail("It goes on up.")
+    assert classifier.stopped_ == "interrupted"
+    assert pressed
+    assert set(heard) == {0, 1}
+    assert classifier.best_epoch_ <= max(heard.values()) + 1  # the last update may not have been heard
+    assert max(heard.values()) < 500
+    assert len(classifier.networks_) == 2
+    assert len(classifier.held_out_indices_) == 12
+    np.testing.assert_array_equal(classifier.predict(features), classifier.transduction_)
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_an_error_in_a_callback_ends_networks_that_train_side_by_side(iris):
+    features, labels = iris
+    classifier = DAHGNNClassifier(**QUICK, n_jobs=2).fit(features, hide(labels))
+    before, running, threads = (
+        classifier.predict_proba(features + 0.1),
+        threading.active_count(),
+        torch.get_num_threads(),
+    )
+
+    def stop(number, update):
+        if (number, update.epoch) == (1, 2):
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="^enough$"):
+        classifier.fit(features, hide(labels, seed=1), callback=stop)
+    assert (threading.active_count(), torch.get_num_threads()) == (running, threads)
+    np.testing.assert_array_equal(classifier.predict_proba(features + 0.1), before)  # the last fit is whole
 
 
 def test_ctrl_c_before_a_network_has_begun_leaves_those_before_it(iris, monkeypatch):
@@ -750,7 +829,7 @@ def test_one_label_a_class_holds_out_none(n_classes):
     assert classifier.held_out_distributions_.shape == (0, n_classes)
     assert classifier.estimate_ is None
     assert set(classifier.combination_) == {"poisson", "linear"}
-    assert (classifier.best_epoch_, classifier.stopped_) == (16, "max_epochs")
+    assert (classifier.best_epoch_, classifier.stopped_) == (MOST, "max_epochs")
     assert all(np.isnan(entry["validation_loss"]) for entry in classifier.history_)
     assert (classifier.transduction_ == labels).mean() > 0.9
     assert (classifier.predict(blobs(90, n_classes)[0] + 0.05) == labels).mean() > 0.9
@@ -898,12 +977,12 @@ def test_threads_change_nothing_but_the_time(iris, fitted, monkeypatch, n_jobs, 
 def test_epochs_are_counted_through_all_stages(iris):
     features, labels = iris
     told = []
-    training = TrainingConfig(max_epochs=20, learning_rate=0.001)
+    training = TrainingConfig(max_epochs=_FIRST + 12, learning_rate=0.001)
     classifier = DAHGNNClassifier(networks=2, training=training, random_state=0)
     classifier.fit(features, labels, callback=lambda network, epoch: told.append((network, epoch.epoch)))
     assert {network for network, _ in told} == {0, 1}
     assert max(epoch for _, epoch in told) == classifier.n_iter_
-    assert classifier.n_iter_ > 8
+    assert classifier.n_iter_ > _FIRST
 
 
 def test_the_estimate_knows_the_class_shares():

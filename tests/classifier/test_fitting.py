@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from dahgnn import DAHGNNClassifier, Hypergraph
+from dahgnn.classifier import fitting
 from dahgnn.classifier.fitting import (
     Fitter,
     GivenRows,
@@ -14,15 +15,19 @@ from dahgnn.classifier.fitting import (
     find_surroundings,
     measure_neighbors,
 )
+from dahgnn.classifier.stacking import CANDIDATES
+from dahgnn.classifier.stages import _FIRST
 from dahgnn.config import PRESETS, ModelConfig
 from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.local_scale import LocalScale
 from dahgnn.graph.neighbours import build_search, knn
 from dahgnn.graph.scaling import choose_scaling
 from dahgnn.nn.model import DAHGNN
+from dahgnn.threads import threads_for
 from dahgnn.training.splits import Split
 
-QUICK = replace(PRESETS["default"].training, max_epochs=8)
+# One stage, so that nobody chooses among several.
+QUICK = replace(PRESETS["default"].training, max_epochs=_FIRST)
 SMALL = ModelConfig(hidden=8, heads=1, units=4, activation=True, shortcut=True)
 CPU = torch.device("cpu")
 
@@ -34,7 +39,7 @@ def features():
     )
 
 
-def make_fitter(n=60, known=24, **changes):
+def make_fitter(n=60, known=24, metric="local-scale", **changes):
     """Three classes, of which the first rows have labels."""
     generator = np.random.default_rng(0)
     labels = np.arange(n) % 3
@@ -48,7 +53,7 @@ def make_fitter(n=60, known=24, **changes):
         weights=None,
         class_prior=None,
     )
-    surroundings = find_surroundings(given.features, 5, "local-scale", None, CPU)
+    surroundings = find_surroundings(given.features, 5, metric, None, CPU)
     given = replace(given, **changes)
     return Fitter(given=given, surroundings=surroundings, training=QUICK, device=CPU, merge_equal=True)
 
@@ -62,6 +67,12 @@ def run(fitter, held):
     return fitter.run(networks, splits, range(len(held)), lambda *_: None)
 
 
+def same_graph(found, expected):
+    """Two graphs have the same similarities."""
+    np.testing.assert_allclose(found.similarities.toarray(), expected.similarities.toarray())
+    np.testing.assert_allclose(found.degrees, expected.degrees)
+
+
 def test_neighbours_are_found_by_the_metric(features):
     for metric, search in (
         ("euclidean", build_search(features)),
@@ -71,13 +82,48 @@ def test_neighbours_are_found_by_the_metric(features):
         around = find_surroundings(features, 5, metric, None, CPU)
         expected = Hypergraph.from_neighbors(found)
         assert torch.equal(around.hypergraph.by_hyperedge.indices, expected.by_hyperedge.indices)
-        np.testing.assert_allclose(
-            around.graph.similarities.toarray(), SimilarityGraph.from_neighbors(found).similarities.toarray()
-        )
+        same_graph(around.graphs.chosen, SimilarityGraph.from_neighbors(found))
         assert around.k == 5
         assert torch.equal(around.radius, found.distances.amax(1))
         assert (around.scales is None) == (metric == "euclidean")
     assert torch.equal(around.scales, search.scales)
+
+
+def test_labels_spread_over_the_plain_neighbours_too_where_others_are_chosen(features):
+    graphs = find_surroundings(features, 5, "local-scale", None, CPU).graphs
+    same_graph(graphs.plain, SimilarityGraph.from_neighbors(knn(features, 5)))
+    assert (graphs.plain.similarities != graphs.chosen.similarities).nnz > 0
+    assert find_surroundings(features, 5, "euclidean", None, CPU).graphs.plain is None
+    assert find_surroundings(features, 5, "local-scale", knn(features, 5), CPU).graphs.plain is None
+
+
+@pytest.mark.parametrize("metric", ["local-scale", "euclidean"])
+def test_nobody_says_the_same_twice(metric, monkeypatch):
+    """By plain distance the chosen neighbours are the plain ones."""
+    seen, learn = [], fitting.learn_stack
+
+    def watched(candidates, *arguments):
+        seen.extend(candidates)
+        return learn(candidates, *arguments)
+
+    monkeypatch.setattr(fitting, "learn_stack", watched)
+    run(make_fitter(metric=metric), [[0, 1, 2], [3, 4, 5]])
+    left_out = {each for each in CANDIDATES if metric == "euclidean" and each.expert == "plain-poisson"}
+    assert seen == [each for each in CANDIDATES if each not in left_out]
+
+
+@pytest.mark.parametrize(("threads", "networks", "workers"), [(1, 2, 1), (2, 1, 1), (2, 3, 2), (4, 3, 3)])
+def test_networks_train_in_as_many_threads_as_torch_has(threads, networks, workers, monkeypatch):
+    seen, train = [], fitting.train_in_stages
+
+    def watched(*arguments):
+        seen.append(arguments[-1])
+        return train(*arguments)
+
+    monkeypatch.setattr(fitting, "train_in_stages", watched)
+    with threads_for(0, threads):
+        run(make_fitter(), [[0, 1, 2], [3, 4, 5], [6, 7, 8]][:networks])
+    assert seen == [workers]
 
 
 def test_known_neighbours_are_measured(features):
@@ -100,7 +146,7 @@ def test_known_neighbours_in_any_order_are_sorted_by_distance(features):
         for each in (found.indices, found.indices[:, [2, 0, 3, 1]])
     )
     assert torch.equal(plain.hypergraph.by_node.indices, shuffled.hypergraph.by_node.indices)
-    assert (plain.graph.similarities != shuffled.graph.similarities).nnz == 0
+    assert (plain.graphs.chosen.similarities != shuffled.graphs.chosen.similarities).nnz == 0
 
 
 def test_a_row_among_its_own_neighbours_makes_no_difference(features):
@@ -108,8 +154,7 @@ def test_a_row_among_its_own_neighbours_makes_no_difference(features):
     with_self = torch.cat([torch.arange(60)[:, None], found.indices], 1)
     plain, more = (find_surroundings(features, 4, "euclidean", each, CPU) for each in (found, with_self))
     assert plain.k == more.k == 4
-    np.testing.assert_allclose(more.graph.similarities.toarray(), plain.graph.similarities.toarray())
-    np.testing.assert_allclose(more.graph.degrees, plain.graph.degrees)
+    same_graph(more.graphs.chosen, plain.graphs.chosen)
     assert torch.equal(more.radius, plain.radius)
 
 
@@ -153,12 +198,17 @@ def test_a_network_that_has_seen_all_labels_makes_no_fold():
 
 
 def test_weights_count_by_their_proportions():
-    plain, heavy = (make_fitter(weights=np.linspace(0.5, 2, 60) * factor) for factor in (1.0, 1e6))
-    held = [[0, 1, 2], [3, 4, 5]]
-    first, second = run(plain, held), run(heavy, held)
-    np.testing.assert_allclose(
-        first.ensemble.fitted.distributions, second.ensemble.fitted.distributions, atol=1e-4
+    held, weights = [[0, 1, 2], [3, 4, 5]], np.linspace(0.5, 2, 60)
+    plain, heavy, rounded = (
+        run(make_fitter(weights=weights * factor), held).ensemble for factor in (1.0, 2.0**20, 1e6)
     )
+    # A power of two rounds nothing. Trees take either of two equally good splits for the last bit of a weight.
+    np.testing.assert_allclose(plain.fitted.distributions, heavy.fitted.distributions, atol=1e-6)
+    np.testing.assert_allclose(plain.fitted.embedding, rounded.fitted.embedding, atol=1e-4)
+    linear = [each.combined.models["linear"].predict(each.features[:, :-1]) for each in (plain, rounded)]
+    np.testing.assert_allclose(*linear, atol=1e-4)
+    unlike = run(make_fitter(weights=weights[::-1].copy()), held).ensemble
+    assert not np.allclose(plain.fitted.embedding, unlike.fitted.embedding, atol=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +222,7 @@ def test_each_held_out_row_is_judged_once(held):
     fitted = found.ensemble.fitted.distributions
     assert fitted.shape == (60, 3)
     np.testing.assert_allclose(fitted.sum(1), 1)
-    assert found.epochs == 8
+    assert found.epochs == QUICK.max_epochs
     assert not found.interrupted
 
 

@@ -156,7 +156,7 @@ def test_the_worth_of_a_fold_is_that_of_leaving_out_one_or_two():
         for number, fold in enumerate(folds):
             out = {row for each in range(count) for row in folds[(number + each) % 3]}
             seen = np.array([row for row in range(24) if row not in out])
-            said = spread_labels(known, graph, seen).argmax(1)
+            said = spread_labels(known, graph, [seen])[:, 0].argmax(1)
             for row in fold:
                 right[known.labels[row]].append(said[row] == known.labels[row])
         recalls[count] = np.array([np.mean(right[each]) for each in range(3)])

@@ -11,7 +11,9 @@ from safetensors.torch import save_file
 from sklearn.exceptions import NotFittedError
 
 from dahgnn import DAHGNNClassifier, Hypergraph
+from dahgnn.classifier import fitting
 from dahgnn.classifier.saving import load_classifier, load_with_notes, save_classifier
+from dahgnn.classifier.stacking import CANDIDATES, Candidate, Stack
 from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 
 QUICK = replace(PRESETS["default"].training, max_epochs=8)
@@ -80,6 +82,53 @@ def test_a_classifier_comes_back(tmp_path, changes):
     assert again.score(FEATURES, LABELS) > 0.3
 
 
+@pytest.fixture
+def all_candidates(monkeypatch):
+    """Every candidate counts, whatever the labels say."""
+
+    def everybody(candidates, *_):
+        return Stack(tuple(candidates), tuple(np.linspace(0.05, 0.3, len(candidates)).tolist()))
+
+    monkeypatch.setattr(fitting, "learn_stack", everybody)
+
+
+@pytest.mark.usefixtures("all_candidates")
+@pytest.mark.parametrize("metric", ["local-scale", "euclidean"])
+def test_every_candidate_comes_back(tmp_path, metric):
+    before = fitted(metric=metric)
+    save_classifier(before, tmp_path / "model")
+    after = load_classifier(tmp_path / "model")
+    stack = after.ensemble_.combined.stack
+    plain = Candidate("plain-poisson", 0.1)
+    assert stack == before.ensemble_.combined.stack
+    assert stack.candidates == tuple(each for each in CANDIDATES if metric == "local-scale" or each != plain)
+    assert after.combination_ == before.combination_
+    rows = FEATURES + 0.1
+    np.testing.assert_array_equal(after.predict_proba(rows), before.predict_proba(rows))
+    # It says so by the potentials that the file holds.
+    for name in after.ensemble_.combined.potentials:
+        change(tmp_path / "model", tmp_path / "other", **{f"potentials.{name}": torch.ones(60, 3)})
+        other = load_classifier(tmp_path / "other").predict_proba(rows)
+        assert not np.allclose(other, before.predict_proba(rows), atol=1e-4)
+
+
+@pytest.mark.usefixtures("all_candidates")
+def test_a_file_says_its_layout_and_names_its_potentials(tmp_path):
+    classifier = fitted()
+    save_classifier(classifier, tmp_path / "model")
+    with safe_open(tmp_path / "model", "pt") as file:
+        header = json.loads(file.metadata()["header"])
+        potentials = {
+            name: file.get_tensor(name)
+            for name in file.keys()  # noqa: SIM118
+            if name.startswith("potentials")
+        }
+    assert header["layout"] == 3
+    assert set(potentials) == {"potentials.poisson", "potentials.plain-poisson"}
+    for name, values in classifier.ensemble_.combined.potentials.items():
+        np.testing.assert_array_equal(potentials[f"potentials.{name}"], values)
+
+
 def test_names_of_columns_come_back(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(FEATURES, columns=["a", "b", "c", "d"])
@@ -94,7 +143,9 @@ def test_names_of_columns_come_back(tmp_path):
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "model.safetensors"
-    save_classifier(fitted(), path)
+    classifier = fitted()
+    save_classifier(classifier, path)
+    assert {"linear", "poisson"} <= set(classifier.combination_)  # which are damaged below
     return path
 
 
@@ -145,11 +196,29 @@ def change(path, target, header=None, **tensors):
         ({}, {"fitted.embedding": torch.full((60, 3), float("nan"))}),
         ({}, {"fitted.distributions": torch.full((60, 3), -1.0)}),
         ({}, {"fitted.distributions": None}),
-        ({}, {"potentials": torch.zeros(60, 2)}),
+        ({}, {"potentials.poisson": torch.zeros(60, 2)}),
+        ({}, {"potentials.poisson": torch.full((60, 3), float("inf"))}),
+        ({}, {"potentials.poisson": None}),
+        ({}, {"potentials.oracle": torch.zeros(60, 3)}),
         ({}, {"scales": torch.zeros(3)}),
-        ({}, {"expert.linear.coefficients": torch.zeros(4, 2)}),
-        ({}, {"expert.linear.coefficients": torch.zeros(7, 3)}),
-        ({}, {"expert.linear.intercepts": torch.zeros(2)}),
+        ({}, {"expert.linear.coefficients": torch.zeros(4, 1, 2)}),
+        ({}, {"expert.linear.coefficients": torch.zeros(7, 1, 3)}),
+        ({}, {"expert.linear.coefficients": torch.zeros(4, 1, 3, dtype=torch.float64)}),
+        ({}, {"expert.linear.intercepts": torch.zeros(1, 2)}),
+        (
+            {},
+            {
+                "expert.linear.coefficients": torch.zeros(4, 2, 3),
+                "expert.linear.intercepts": torch.zeros(2, 3),
+            },
+        ),
+        (
+            {},
+            {
+                "expert.linear.coefficients": torch.zeros(4, 1, 2),
+                "expert.linear.intercepts": torch.zeros(1, 2),
+            },
+        ),
         ({}, {"expert.linear.intercepts": None}),
         ({}, {"labelled_indices": torch.tensor([0.5])}),
         ({}, {"features": torch.zeros(60, 5, dtype=torch.float64)}),
@@ -190,14 +259,26 @@ def test_classes_that_json_cannot_hold_are_refused(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def test_a_file_of_networks_alone_is_of_an_earlier_version(tmp_path, path):
+@pytest.mark.parametrize("layout", [None, 1, 2])
+def test_a_file_of_another_layout_is_of_an_earlier_version(tmp_path, path, layout):
+    """Those files that say no layout are the oldest."""
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
         kept = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     header = json.loads(metadata["header"])
-    del header["stack"]
+    del header["layout"]
+    header |= {} if layout is None else {"layout": layout}
     save_file(kept, tmp_path / "old", metadata={**metadata, "header": json.dumps(header)})
-    with pytest.raises(ValueError, match="old is of an earlier version.* Fit it anew"):
+    with pytest.raises(
+        ValueError, match=r"^The classifier file .*old is of another version of dahgnn\. Fit it anew\.$"
+    ):
+        load_classifier(tmp_path / "old")
+
+
+def test_an_old_file_is_not_called_damaged(tmp_path, path):
+    """What an earlier version wrote lacks other parts, too."""
+    change(path, tmp_path / "old", {"layout": 2, "stack": None}, **{"fitted.density": None})
+    with pytest.raises(ValueError, match=r"of another version of dahgnn\. Fit it anew\.$"):
         load_classifier(tmp_path / "old")
 
 

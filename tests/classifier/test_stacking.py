@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dahgnn.classifier.stacking import CANDIDATES, Candidate, Stack, learn_stack
+from dahgnn.classifier.stacking import (
+    CANDIDATES,
+    EXPERT_TITLES,
+    FAVOURITE,
+    POISSON_EXPERTS,
+    Candidate,
+    Stack,
+    learn_stack,
+    say_combination,
+)
 
 RIGHT, WRONG = Candidate("networks", math.inf), Candidate("linear", math.inf)
 
@@ -107,3 +116,18 @@ def test_the_favourites_stay_where_nobody_is_worth_anything():
     stack = learn_stack(CANDIDATES, [contrary] * len(CANDIDATES), labels)
     assert set(stack.candidates) == {Candidate("poisson", 0.1), Candidate("linear", 0.1)}
     assert sum(stack.weights) <= 0.01
+
+
+def test_each_candidate_is_there_once_and_has_a_title():
+    assert len(set(CANDIDATES)) == len(CANDIDATES)
+    assert {candidate.expert for candidate in CANDIDATES} == set(EXPERT_TITLES)
+    assert {Candidate(expert, FAVOURITE.strength) for expert in POISSON_EXPERTS} <= set(CANDIDATES)
+
+
+def test_both_kinds_of_poisson_learning_are_told_apart():
+    both = (Candidate("poisson", 0.1), Candidate("plain-poisson", 0.1))
+    stack = Stack(both, (0.3, 0.9))
+    shares = {expert: stack.weight_share(expert) for expert in POISSON_EXPERTS}
+    assert shares == pytest.approx({"poisson": 0.25, "plain-poisson": 0.75})
+    expected = "Poisson learning on neighbours by plain distance 75 %, Poisson learning 25 %"
+    assert say_combination(shares) == expected

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench_lines import LINE
+from bench_lines import FIT_LINE, LINE
 
 from dahgnn import __version__
 from dahgnn.bench.measure import BenchConfig
@@ -88,6 +88,30 @@ def test_the_bench_gets_its_options_and_writes_what_it_is_asked_for(tmp_path, mo
     assert "30 GB/s" in shown
     assert [json.loads(line)["nodes"] for line in out.read_text().splitlines()] == [1000, 2000]
     assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_bench_prints_fits_as_a_second_table(monkeypatch, capsys):
+    configs = []
+
+    def compare_fits(config):
+        configs.append(config)
+        yield from [FIT_LINE, FIT_LINE | {"nodes": 2000}]
+
+    monkeypatch.setattr("dahgnn.bench.measure.compare", lambda _: iter([LINE]))
+    monkeypatch.setattr("dahgnn.bench.measure_fits.compare_fits", compare_fits)
+    words = ["bench", "--nodes", "1000", "2000", "--features", "64", "--fits", "5", "--labels", "20"]
+    assert cli.main(words) == 0
+    assert configs == [BenchConfig(nodes=(1000, 2000), features=64, fits=5, labels=20)]
+    epochs, fits = capsys.readouterr().out.split("| n | method | s a fit |")
+    assert "| 1,000 | floor | 2.00 | – | – | 1.00 |\n\n2 CPU threads;" in epochs
+    assert "| 1,000 | DAHGNNClassifier, ours | 6.00 |" in fits
+    assert "| 2,000 | DAHGNNClassifier, ours | 6.00 |" in fits
+    assert "Medians of 3 fits" in fits
+
+
+@pytest.mark.parametrize(("words", "fits"), [("bench", 0), ("bench --fits", 3), ("bench --fits 1", 1)])
+def test_fits_are_timed_when_asked_for(words, fits):
+    assert make_parser().parse_args(words.split()).fits == fits
 
 
 def test_the_bench_keeps_what_it_has_when_interrupted(tmp_path, monkeypatch):

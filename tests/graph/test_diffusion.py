@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.sparse import block_diag, csr_array
 
-from dahgnn.graph.diffusion import SimilarityGraph
+from dahgnn.graph.diffusion import Given, SimilarityGraph
 from dahgnn.graph.neighbours import Neighbors, knn
 
 
@@ -73,6 +73,105 @@ def test_poisson_learning_solves_its_system():
         expected = np.linalg.solve(laplacian + damping * np.diag(weights.sum(1)), right)
         found = graph.spread_poisson(LABELLED, TARGETS, damping)
         np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+
+
+def some_problems() -> list[Given]:
+    """Sets of labelled nodes that differ in number, classes and weights, one of them of a single node."""
+    weights = np.array([0.5, 3.0, 1.0, 2.0])
+    others = np.array([0, 3, 8, 39, 12])
+    return [
+        Given(LABELLED, TARGETS),
+        Given(LABELLED, TARGETS, weights),
+        Given(others, np.eye(3)[[2, 2, 0, 1, 0]]),
+        Given(LABELLED[1:2], TARGETS[1:2]),
+        Given(others, np.random.default_rng(1).dirichlet(np.ones(3), 5), np.arange(1.0, 6)),
+    ]
+
+
+def some_priors(count: int) -> np.ndarray:
+    return np.random.default_rng(0).dirichlet(np.ones(3), (40, count))
+
+
+def in_single(graph: SimilarityGraph) -> SimilarityGraph:
+    return SimilarityGraph.from_matrix(graph.similarities, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("strength", [0.05, 1.0, 30.0])
+def test_smoothing_several_problems_solves_each_of_their_systems(strength, dtype):
+    graph = SimilarityGraph.from_matrix(some_graph().similarities, dtype=dtype)
+    given = some_problems()
+    priors = some_priors(len(given))
+    found = graph.smooth_all(given, torch.from_numpy(priors), strength)
+    assert found.shape == (40, 5, 3)
+    assert found.dtype == dtype
+    weights, laplacian = dense(graph)
+    degrees = np.diag(weights.sum(1))
+    for problem, (nodes, values, _) in enumerate(given):
+        free = np.setdiff1d(np.arange(40), nodes)
+        system = (laplacian + strength * degrees)[np.ix_(free, free)]
+        right = weights[np.ix_(free, nodes)] @ values + strength * (degrees @ priors[:, problem])[free]
+        np.testing.assert_allclose(found[free, problem], np.linalg.solve(system, right), atol=1e-4)
+        np.testing.assert_allclose(found[nodes, problem], values, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("damping", [0.01, 0.3])
+def test_poisson_learning_of_several_problems_solves_each_of_their_systems(damping, dtype):
+    graph = SimilarityGraph.from_matrix(some_graph().similarities, dtype=dtype)
+    given = some_problems()
+    found = graph.spread_poisson_all(given, damping)
+    assert found.shape == (40, 5, 3)
+    assert found.dtype == dtype
+    weights, laplacian = dense(graph)
+    for problem, (nodes, values, counts) in enumerate(given):
+        counts = np.ones(len(nodes)) if counts is None else counts
+        right = np.zeros((40, 3))
+        right[nodes] = counts[:, None] * (values - np.average(values, 0, counts))
+        expected = np.linalg.solve(laplacian + damping * np.diag(weights.sum(1)), right)
+        np.testing.assert_allclose(found[:, problem], expected, atol=1e-3 * np.abs(expected).max())
+    assert not found[:, 3].any()  # a single label is its own mean
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.1, 3.0])
+def test_problems_at_a_time_are_those_alone(strength):
+    graph, given = some_graph(), some_problems()
+    priors = some_priors(len(given)) if strength else None
+    together = graph.smooth_all(given, None if priors is None else torch.from_numpy(priors), strength)
+    spread = graph.spread_poisson_all(given)
+    for problem, (nodes, values, weights) in enumerate(given):
+        prior = None if priors is None else priors[:, problem]
+        alone = graph.smooth(nodes, values, prior, strength)
+        # A problem takes as many steps as the slowest one, so that it is the same up to the tolerance.
+        np.testing.assert_allclose(together[:, problem], alone, atol=1e-4)
+        alone = graph.spread_poisson(nodes, values, weights=weights)
+        np.testing.assert_allclose(spread[:, problem], alone, atol=1e-4 * np.abs(alone).max())
+    assert (together[:, 0] - together[:, 2]).abs().max() > 0.1
+    assert (spread[:, 0] - spread[:, 1]).abs().max() > 0.1 * spread[:, 0].abs().max()
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.1])
+def test_single_precision_is_near_double(strength):
+    exact, given = some_graph(200), some_problems()
+    priors = torch.from_numpy(np.random.default_rng(0).dirichlet(np.ones(3), (200, 5))) if strength else None
+    single = in_single(exact)
+    found, expected = (graph.smooth_all(given, priors, strength) for graph in (single, exact))
+    assert (found.dtype, expected.dtype) == (torch.float32, torch.float64)
+    np.testing.assert_allclose(found, expected, atol=3e-4)
+    np.testing.assert_allclose(found.sum(2), 1, rtol=1e-5)
+    found, expected = (graph.spread_poisson_all(given) for graph in (single, exact))
+    np.testing.assert_allclose(found, expected, atol=1e-3 * expected.abs().max())
+    # What a single problem gives is of double precision whatever it was computed in.
+    assert (
+        single.smooth(LABELLED, TARGETS).dtype == single.spread_poisson(LABELLED, TARGETS).dtype == np.float64
+    )
+
+
+def test_a_node_that_is_given_twice_flows_twice():
+    graph = some_graph()
+    twice = graph.spread_poisson(np.r_[LABELLED, 3], np.vstack([TARGETS, TARGETS[:1]]))
+    heavy = graph.spread_poisson(LABELLED, TARGETS, weights=np.array([2.0, 1, 1, 1]))
+    np.testing.assert_allclose(twice, heavy, atol=1e-4 * np.abs(heavy).max())
 
 
 def test_a_component_without_a_label_gets_its_prior_or_nothing():

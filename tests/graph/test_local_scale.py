@@ -62,6 +62,50 @@ def test_a_new_row_has_a_scale_of_its_own():
     torch.testing.assert_close(found.distances[0], scaled.sort().values[:4])
 
 
+@pytest.mark.parametrize(("n", "k"), [(12, 5), (60, 5), (75, 12), (300, 40)])
+@pytest.mark.parametrize("known", [False, True])
+def test_both_kinds_of_neighbours_come_from_one_search(n, k, known):
+    points = two_densities(n)
+    scales = LocalScale(ExactSearch(points)).scales if known else None
+    search = LocalScale(ExactSearch(points), scales)
+    by_scale, plain = search.among_both(k)
+    for found, expected in ((by_scale, search.among(k)), (plain, knn(points, k))):
+        assert found.indices.shape == (n, k)
+        assert torch.equal(found.indices, expected.indices)
+        assert torch.equal(found.distances, expected.distances)
+    assert not torch.equal(by_scale.indices.sort(1).values, plain.indices.sort(1).values)
+
+
+@pytest.mark.parametrize(("n", "k"), [(12, 5), (60, 5), (75, 12), (300, 40)])
+def test_new_rows_get_both_kinds_of_neighbours(n, k):
+    points = two_densities(n)
+    rows = two_densities(30, seed=5)
+    search = LocalScale(ExactSearch(points))
+    by_scale, plain = search.query_both(rows, k)
+    for found, expected in ((by_scale, search.query(rows, k)), (plain, ExactSearch(points).query(rows, k))):
+        assert found.indices.shape == (30, k)
+        assert torch.equal(found.indices, expected.indices)
+        assert torch.equal(found.distances, expected.distances)
+    assert not torch.equal(by_scale.indices.sort(1).values, plain.indices.sort(1).values)
+
+
+def test_all_points_are_neighbours_of_both_kinds():
+    points = two_densities(6)
+    for both in (
+        LocalScale(ExactSearch(points)).among_both(5),
+        LocalScale(ExactSearch(points)).query_both(points, 6),
+    ):
+        by_scale, plain = both
+        assert torch.equal(by_scale.indices.sort(1).values, plain.indices.sort(1).values)
+        assert not torch.equal(by_scale.distances, plain.distances)
+
+
+def test_too_many_neighbours_of_both_kinds_are_refused():
+    search = LocalScale(ExactSearch(two_densities(6)))
+    with pytest.raises(ValueError, match="n_nodes - 1 = 5"):
+        search.among_both(6)
+
+
 def test_known_scales_give_the_same_answers():
     points = two_densities()
     first = LocalScale(ExactSearch(points))

@@ -75,7 +75,7 @@ def reference(data, epochs, weights=None):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_updates_are_those_of_the_plain_loop(data, device, weighted, monkeypatch):
-    monkeypatch.setattr(updates, "_LEAVE_OUT", 0.0)
+    monkeypatch.setattr(updates, "LEAVE_OUT", 0.0)
     weights = torch.rand(12, generator=torch.Generator().manual_seed(2)) if weighted else None
     expected, loss = reference(data, 20, weights)
     network, logits, last = advance(data, [20], device=device, weights=weights)
@@ -101,7 +101,7 @@ def test_leading_directions_train_nearly_the_same(data, device, monkeypatch):
     wide = (features @ directions + noise) / 20
     results = []
     for leave_out in (0.0, 0.01):
-        monkeypatch.setattr(updates, "_LEAVE_OUT", leave_out)
+        monkeypatch.setattr(updates, "LEAVE_OUT", leave_out)
         network = DAHGNN(80, 3, MODEL, generator=torch.Generator().manual_seed(1))
         training = Classroom(wide, hypergraph, CONFIG, torch.device(device)).enter(
             network, labelled(labels), 5

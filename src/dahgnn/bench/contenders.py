@@ -8,28 +8,33 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
-from dahgnn.bench.lower_bound import synchronize
-from dahgnn.bench.peers import IN_FEATURES, N_CLASSES, make_dhg, make_gat, make_pyg
-from dahgnn.config import ModelConfig, TrainingConfig
+from dahgnn.bench.lower_bound import PAPER, synchronize
+from dahgnn.bench.peers import IN_FEATURES, N_CLASSES, make_dhg, make_gat, make_pyg, train_plainly
+from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.neighbours import build_search
+from dahgnn.graph.scaling import choose_scaling
 from dahgnn.images.datasets import load_mnist
 from dahgnn.nn.model import DAHGNN
+from dahgnn.ops.propagated import PropagatedFeatures
+from dahgnn.threads import threads_for
 from dahgnn.training.fit import FitResult, fit, fit_many
-from dahgnn.training.run import Epoch
+from dahgnn.training.run import Epoch, Labelled
 from dahgnn.training.splits import Split, sample_per_class, split_per_class
+from dahgnn.training.updates import LEAVE_OUT, Classroom, Update
 
 K = 10
 RUNS_AT_ONCE = 10
 FLOOR = "floor"
+DEFAULT_FLOOR = "floor of the default network"
+_DEFAULT = PRESETS["default"]
 _WARM_UP = 3  # epochs before the ones that are timed
 
 
@@ -60,12 +65,12 @@ def _split(labels: Tensor, *, seed: int) -> Split:
     return split_per_class(labels, train=count, validation=count, seed=seed)
 
 
-def random_data(nodes: int, device: torch.device) -> dict[str, Tensor]:
+def random_data(nodes: int, device: torch.device, features: int = IN_FEATURES) -> dict[str, Tensor]:
     """Draw features, and neighbours that are not far in number, as if a good order had been found."""
     generator = torch.Generator(device).manual_seed(0)
     steps = torch.randint(-500, 500, (nodes, K), device=device, generator=generator)
     return {
-        "features": torch.rand(nodes, IN_FEATURES, device=device, generator=generator),
+        "features": torch.rand(nodes, features, device=device, generator=generator),
         "labels": torch.arange(nodes) % N_CLASSES,
         "neighbours": (torch.arange(nodes, device=device)[:, None] + steps) % nodes,
     }
@@ -80,14 +85,14 @@ def mnist_data(folder: Path, nodes: int, device: torch.device) -> dict[str, Tens
     return {"features": features, "labels": images.labels, "neighbours": neighbours}
 
 
-def _make_ours(seed: int, *, density: bool = True) -> DAHGNN:
-    """Return the paper's network, with weights drawn by the seed."""
+def _make_ours(workload: Workload, seed: int, config: ModelConfig) -> DAHGNN:
+    """Return a network with weights drawn by the seed."""
     generator = torch.Generator().manual_seed(seed)
-    return DAHGNN(IN_FEATURES, N_CLASSES, ModelConfig(density=density), generator=generator)
+    return DAHGNN(workload.features.shape[1], N_CLASSES, config, generator=generator)
 
 
 def _time_ours(workload: Workload, repeats: int, *, density: bool = True) -> float:
-    model = _make_ours(0, density=density)
+    model = _make_ours(workload, 0, ModelConfig(density=density))
     config = _schedule(workload, repeats)
     return _epoch_seconds(
         fit(model, workload.features, workload.hypergraph, workload.labels, workload.split, config), workload
@@ -97,7 +102,7 @@ def _time_ours(workload: Workload, repeats: int, *, density: bool = True) -> flo
 def _time_many(workload: Workload, repeats: int) -> float:
     """Time an epoch of ten networks, each with weights and a split of its own."""
     seeds = range(RUNS_AT_ONCE)
-    models = [_make_ours(seed) for seed in seeds]
+    models = [_make_ours(workload, seed, ModelConfig()) for seed in seeds]
     splits = [_split(workload.labels, seed=seed) for seed in seeds]
     config = _schedule(workload, repeats)
     spans: dict[int, tuple[float, float]] = {}
@@ -133,6 +138,48 @@ def sum_of_turns(runs: Iterable[tuple[float, float, float]]) -> float:
         turns[-1] = max(turns[-1], seconds)
         until = max(until, last)
     return sum(turns)
+
+
+def _prepare_default(workload: Workload) -> Workload:
+    """Return the workload with the features that the classifier gives to its networks: scaled, and ones."""
+    rows = workload.features.cpu().numpy()
+    scaled = choose_scaling(rows, _DEFAULT.scale).apply(rows)
+    return replace(workload, features=scaled.to(workload.device))
+
+
+def _time_default(workload: Workload, repeats: int) -> float:
+    """Time an update of the default network as the classifier makes it, without an evaluation."""
+    epochs, nodes = _schedule(workload, repeats).max_epochs, workload.split.train
+    training = replace(_DEFAULT.training, max_epochs=epochs)
+    room = Classroom(workload.features, workload.hypergraph, training, workload.device)
+    seen: list[tuple[int, float]] = []
+
+    def note(update: Update) -> None:
+        seen.append((update.epoch, time.perf_counter()))
+
+    with threads_for(len(workload.features)):
+        network = _make_ours(workload, 0, _DEFAULT.model)
+        room.enter(network, Labelled(nodes, workload.labels[nodes]), seed=0).advance(epochs, note)
+    # On a GPU updates are seen in bunches; what the first one compiles is before its end.
+    return update_seconds(seen if workload.device.type == "cuda" else seen[_WARM_UP - 1 :])
+
+
+def update_seconds(seen: Sequence[tuple[int, float]]) -> float:
+    """Return the median time of an update from how many were done at some moments.
+
+    Examples
+    --------
+    >>> update_seconds([(16, 2.0), (32, 6.0), (48, 10.0), (50, 11.0)])
+    0.25
+    """
+    return statistics.median((b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(seen))
+
+
+def _count_directions(workload: Workload) -> int:
+    """Count the columns of the propagated features that the updates of the default network multiply."""
+    convolution = _make_ours(workload, 0, _DEFAULT.model).convolution
+    propagate = partial(convolution.to_hyperedges, hypergraph=workload.hypergraph)
+    return PropagatedFeatures(workload.features, propagate, leave_out=LEAVE_OUT).matrix.shape[1]
 
 
 def _schedule(workload: Workload, repeats: int) -> TrainingConfig:
@@ -171,26 +218,27 @@ def bunch_seconds(stamps: Sequence[float]) -> float:
     return statistics.median((stamps[b] - stamps[a]) / (b - a) for a, b in itertools.pairwise(firsts))
 
 
-def _time_peer(make: Callable[[Hypergraph], nn.Module], workload: Workload, repeats: int) -> float:
+def _time_peer(make: Callable[[Hypergraph, int], nn.Module], workload: Workload, repeats: int) -> float:
     """Time the plain loop around a network of a peer; its warnings are none of ours."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _time_loop(make(workload.hypergraph).to(workload.device), workload, repeats)
+        network = make(workload.hypergraph, workload.features.shape[1])
+        return _time_loop(network.to(workload.device), workload, repeats)
 
 
 def _time_loop(model: nn.Module, workload: Workload, repeats: int) -> float:
-    optimizer = torch.optim.Adam(model.parameters(), lr=TrainingConfig.learning_rate)
     nodes = workload.split.train.to(workload.device)
     targets = workload.labels[workload.split.train].to(workload.device)
     synchronize(workload.device)
     stamps = [time.perf_counter()]
-    for _ in range(_WARM_UP + repeats):
-        optimizer.zero_grad()
-        cross_entropy(model(workload.features)[nodes], targets).backward()
-        optimizer.step()
+    for _ in itertools.islice(train_plainly(model, workload.features, nodes, targets), _WARM_UP + repeats):
         synchronize(workload.device)
         stamps.append(time.perf_counter())
     return median_seconds(stamps)
+
+
+def _as_given(workload: Workload) -> Workload:
+    return workload
 
 
 @dataclass(frozen=True)
@@ -207,18 +255,34 @@ class Contender:
         What must be installed.
     runs : int
         Networks that one epoch trains.
+    model : ModelConfig
+        The network whose floor is its own.
+    prepare : callable
+        Makes of the workload what it is given, before anything is measured.
+    count_columns : callable, optional
+        Returns the columns of its large product, if they are not those of the features.
     """
 
     name: str
     time: Callable[[Workload, int], float]
     package: str | None = None
     runs: int = 1
+    model: ModelConfig = PAPER
+    prepare: Callable[[Workload], Workload] = _as_given
+    count_columns: Callable[[Workload], int] | None = None
 
 
 METHODS: Mapping[str, Contender] = {
     "ours": Contender("DA-HGNN, ours", _time_ours),
     "without-density": Contender("DA-HGNN without density, ours", partial(_time_ours, density=False)),
     "ten": Contender(f"DA-HGNN, {RUNS_AT_ONCE} runs by fit_many, ours", _time_many, runs=RUNS_AT_ONCE),
+    "default": Contender(
+        "Default network, ours",
+        _time_default,
+        model=_DEFAULT.model,
+        prepare=_prepare_default,
+        count_columns=_count_directions,
+    ),
     "pyg": Contender("HypergraphConv with attention, PyG", partial(_time_peer, make_pyg), "torch_geometric"),
     "gat": Contender("GAT, PyG", partial(_time_peer, make_gat), "torch_geometric"),
     "dhg": Contender("HGNN and UniGAT, DHG", partial(_time_peer, make_dhg), "dhg"),

@@ -1,20 +1,24 @@
-"""Networks of other libraries, of the same sizes as ours, to time beside it."""
+"""Networks of other libraries, of the same sizes as ours, to time beside it, and the plain loop for them."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import elu
+from torch.nn.functional import cross_entropy, elu
 
+from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
 
 IN_FEATURES = 784
 N_CLASSES = 10
 
 
-def make_pyg(hypergraph: Hypergraph) -> nn.Module:
+def make_pyg(
+    hypergraph: Hypergraph, in_features: int = IN_FEATURES, *, hidden: int = ModelConfig.hidden
+) -> nn.Module:
     """Make a network of PyG's HypergraphConv, with attention in the two layers that have it here."""
     from torch_geometric.nn import HypergraphConv
 
@@ -24,8 +28,8 @@ def make_pyg(hypergraph: Hypergraph) -> nn.Module:
     class Network(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.first = HypergraphConv(IN_FEATURES, 256, bias=False)
-            self.second = HypergraphConv(256, 8, use_attention=True, heads=4)
+            self.first = HypergraphConv(in_features, hidden, bias=False)
+            self.second = HypergraphConv(hidden, 8, use_attention=True, heads=4)
             self.third = HypergraphConv(32, N_CLASSES, use_attention=True, heads=1)
 
         def forward(self, features: Tensor) -> Tensor:
@@ -36,7 +40,7 @@ def make_pyg(hypergraph: Hypergraph) -> nn.Module:
     return Network()
 
 
-def make_gat(hypergraph: Hypergraph) -> nn.Module:
+def make_gat(hypergraph: Hypergraph, in_features: int = IN_FEATURES) -> nn.Module:
     """Make PyG's GAT, four heads of eight and one of ten, on the symmetrised graph of nearest neighbours."""
     from torch_geometric.nn import GATConv
     from torch_geometric.utils import to_undirected
@@ -47,7 +51,7 @@ def make_gat(hypergraph: Hypergraph) -> nn.Module:
     class Network(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.first = GATConv(IN_FEATURES, 8, heads=4)
+            self.first = GATConv(in_features, 8, heads=4)
             self.second = GATConv(32, N_CLASSES)
 
         def forward(self, features: Tensor) -> Tensor:
@@ -57,7 +61,7 @@ def make_gat(hypergraph: Hypergraph) -> nn.Module:
     return Network()
 
 
-def make_dhg(hypergraph: Hypergraph) -> nn.Module:
+def make_dhg(hypergraph: Hypergraph, in_features: int = IN_FEATURES) -> nn.Module:
     """Make a network of DHG's HGNN convolution and two UniGAT layers, without dropout as ours."""
     import dhg
     from dhg.nn import HGNNConv, MultiHeadWrapper, UniGATConv
@@ -70,7 +74,7 @@ def make_dhg(hypergraph: Hypergraph) -> nn.Module:
     class Network(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.first = HGNNConv(IN_FEATURES, 256, bias=False, is_last=True)
+            self.first = HGNNConv(in_features, 256, bias=False, is_last=True)
             self.second = MultiHeadWrapper(
                 4, "concat", UniGATConv, in_channels=256, out_channels=8, drop_rate=0
             )
@@ -82,3 +86,13 @@ def make_dhg(hypergraph: Hypergraph) -> nn.Module:
             return logits
 
     return Network()
+
+
+def train_plainly(model: nn.Module, features: Tensor, nodes: Tensor, targets: Tensor) -> Iterator[None]:
+    """Update a network once for each item that is taken, by the loss at some nodes and without an end."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=TrainingConfig.learning_rate)
+    while True:
+        optimizer.zero_grad()
+        cross_entropy(model(features)[nodes], targets).backward()
+        optimizer.step()
+        yield

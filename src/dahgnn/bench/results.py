@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dahgnn.bench.contenders import FLOOR, METHODS
+from dahgnn.bench.contenders import DEFAULT_FLOOR, FLOOR, METHODS
 from dahgnn.bench.lower_bound import Machine
 from dahgnn.environment import name_device
 from dahgnn.files.atomic import replacing
@@ -34,6 +34,39 @@ def table_row(line: Mapping[str, Any]) -> str:
     return f"{start} {' | '.join(_figures(value) for value in values)} |"
 
 
+FIT_TABLE_HEAD = """\
+| n | method | s a fit | s to predict | accuracy, % | times ours | times LabelSpreading |
+| ---: | --- | ---: | ---: | ---: | ---: | ---: |"""
+
+
+def is_fit(line: Mapping[str, Any]) -> bool:
+    """Whether a line is of whole fits, and not of an epoch."""
+    return "trials" in line
+
+
+def fit_table_row(line: Mapping[str, Any]) -> str:
+    """Write a line as a row of the table of fits.
+
+    Examples
+    --------
+    >>> known = {"seconds": 6.04, "predict_seconds": None, "accuracy": 0.9512, "times_default": 1.0}
+    >>> rest = {"problem": None, "times_label_spreading": 3.02}
+    >>> print(fit_table_row({"nodes": 10000, "method": "ours", **known, **rest}))
+    | 10,000 | ours | 6.04 | – | 95.1 | 1.00 | 3.02 |
+    """
+    start = f"| {line['nodes']:,} | {line['method']} |"
+    if line["problem"] is not None:
+        return f"{start} {line['problem']} | | | | |"
+    values = (
+        line["seconds"],
+        line["predict_seconds"],
+        100 * line["accuracy"],
+        line["times_default"],
+        line["times_label_spreading"],
+    )
+    return f"{start} {' | '.join(_figures(value) for value in values)} |"
+
+
 def _figures(value: float | None) -> str:
     """Write three figures, or all before the point."""
     if value is None:
@@ -46,22 +79,50 @@ def table_notes(lines: Sequence[Mapping[str, Any]]) -> str:
     """Write under a table what was measured, where, and how quiet it was."""
     line = lines[0]
     machine = Machine(**line["machine"])
-    versions = ", ".join(f"{name} {number}" for name, number in line["versions"].items() if number)
-    others = max(each["others"] or 0 for each in lines)
+    named = {each["method"] for each in lines}
     many = METHODS["ten"].name
     notes = [
-        f"{name_device(line['device'])}; {versions}; {line['data']} data.",
+        _say_where(line),
         f"Medians of {line['repeats']} epochs (of ours on a GPU, of bunches of epochs, which the host sees "
         "together). Ours evaluates in each epoch, the peers do not.",
-        f"{many}: the time of all, and their own floor."
-        if any(each["method"] == many for each in lines)
+        f"{many}: the time of all, and their own floor." if many in named else "",
+        f"{METHODS['default'].name}: updates without an evaluation, as the classifier makes them, "
+        "and their own floor, with the projections behind the convolution."
+        if METHODS["default"].name in named
         else "",
         "Floor: two large products and the passes over the incidences, by a rate of "
         f"{machine.rate / 1e9:,.0f} GFLOP/s (product in float32) and a bandwidth of "
         f"{machine.bandwidth / 1e9:,.0f} GB/s (copy), both measured in this run.",
-        f"Other processes kept up to {others:.1f} cores busy meanwhile." if others >= 0.1 else "",
+        _say_others(lines),
     ]
     return " ".join(note for note in notes if note)
+
+
+def fit_table_notes(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Write under a table of fits what was measured, where, and how quiet it was."""
+    line = lines[0]
+    counts = sorted({each["networks"] for each in lines})
+    new_rows = max(each["size"]["new_rows"] for each in lines)
+    notes = [
+        _say_where(line),
+        f"Medians of {line['repeats']} fits in turn, graph and all, with {line['labels']} labels a class. "
+        f"Predictions are for as many new rows, {new_rows:,} at the most; the accuracy is that of the "
+        "fitted rows without a label.",
+        f"HGNN, GCN, GAT and HypergraphConv: {' or '.join(map(str, counts))} networks of "
+        f"{line['epochs']} epochs, as many as the classifier has at the most.",
+        _say_others(lines),
+    ]
+    return " ".join(note for note in notes if note)
+
+
+def _say_where(line: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in line["versions"].items() if number)
+    return f"{name_device(line['device'])}; {versions}; {line['data']} data."
+
+
+def _say_others(lines: Sequence[Mapping[str, Any]]) -> str:
+    others = max(each["others"] or 0 for each in lines)
+    return f"Other processes kept up to {others:.1f} cores busy meanwhile." if others >= 0.1 else ""
 
 
 def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
@@ -70,7 +131,9 @@ def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-_COLOURS = {FLOOR: "0.45"} | {method.name: f"C{index}" for index, method in enumerate(METHODS.values())}
+_COLOURS = {FLOOR: "0.45", DEFAULT_FLOOR: "0.7"} | {
+    method.name: f"C{index}" for index, method in enumerate(METHODS.values())
+}
 
 
 def draw_costs(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -92,7 +155,7 @@ def draw_costs(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     axes = figure.add_subplot(xscale="log", yscale="log")
     curves = _curves(lines)
     for method, points in curves.items():
-        style = "--" if method == FLOOR else "-"
+        style = "--" if method in (FLOOR, DEFAULT_FLOOR) else "-"
         axes.plot(*zip(*points, strict=True), style, color=_COLOURS[method], marker="o", markersize=4)
     _label(axes, {method: points[-1] for method, points in curves.items()})
     axes.set(xlabel="nodes n", ylabel="milliseconds an epoch", title=_title(lines[0]))

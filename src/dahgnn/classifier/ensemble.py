@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -71,8 +71,8 @@ class Combined:
         The experts that it needs, by name.
     fitted : mapping of Candidate to array, (n, c)
         The fitted rows' values of the smooth candidates that it needs.
-    potentials : array, (n, c), or None
-        Poisson learning's, if it is needed.
+    potentials : mapping of str to array, (n, c)
+        Poisson learning's, by the name of the expert, as far as they are needed.
     factors : array, (c,), or None
         What a class prior multiplies the classes with.
     """
@@ -80,7 +80,7 @@ class Combined:
     stack: Stack
     models: Mapping[str, Model]
     fitted: Mapping[Candidate, Array]
-    potentials: Array | None = None
+    potentials: Mapping[str, Array] = field(default_factory=dict)
     factors: Array | None = None
 
     def finish(self, opinions: list[Array]) -> Array:
@@ -90,35 +90,36 @@ class Combined:
             mixed = mixed * self.factors
         return np.asarray(mixed / mixed.sum(1, keepdims=True))
 
-    def for_new(self, features: Array, networks: Array, neighbors: Neighbors) -> Array:
+    def for_new(self, features: Tensor, networks: Array, neighbors: Neighbors, plain: Neighbors) -> Array:
         """Return the distributions of new rows.
 
         Parameters
         ----------
-        features : array, (q, d)
+        features : Tensor, (q, d)
             Scaled, without the column of ones.
         networks : array, (q, c)
             What the networks say.
-        neighbors : Neighbors, (q, k)
-            Their nearest fitted rows.
+        neighbors, plain : Neighbors, (q, k)
+            Their nearest fitted rows, and those by plain distance.
         """
-        indices, similarities = neighbors.indices.numpy(), similarities_of(neighbors)
-        priors = {name: model.predict(features) for name, model in self.models.items()}
+        around = {
+            name: (each.indices.numpy(), similarities_of(each))
+            for name, each in (("plain-poisson", plain), ("", neighbors))
+        }
+        priors = {name: model.predict(features)[:, 0].double().numpy() for name, model in self.models.items()}
         priors |= {"networks": networks, "laplace": np.full_like(networks, 1 / networks.shape[1])}
-        if self.potentials is not None:
-            own = smooth_new(similarities, self.potentials[indices], np.zeros_like(networks), 0.0)
-            priors["poisson"] = potential_distributions(own, usual_potential(self.potentials))
-        opinions = [
-            priors[candidate.expert]
-            if candidate.strength == np.inf
-            else smooth_new(
-                similarities,
-                self.fitted[candidate][indices],
-                priors[candidate.expert],
-                candidate.strength,
-            )
-            for candidate in self.stack.candidates
-        ]
+        for name, potentials in self.potentials.items():
+            indices, similarities = around.get(name, around[""])
+            own = smooth_new(similarities, potentials[indices], np.zeros_like(networks), 0.0)
+            usual = usual_potential(torch.from_numpy(potentials)[:, None])
+            priors[name] = potential_distributions(torch.from_numpy(own)[:, None], usual)[:, 0].numpy()
+        opinions = []
+        for candidate in self.stack.candidates:
+            opinions.append(priors[candidate.expert])
+            if candidate.strength < np.inf:
+                indices, similarities = around.get(candidate.expert, around[""])
+                fitted = self.fitted[candidate][indices]
+                opinions[-1] = smooth_new(similarities, fitted, opinions[-1], candidate.strength)
         return self.finish(opinions)
 
 
@@ -181,12 +182,16 @@ class Ensemble:
         return Evaluation(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
     def _evaluate(self, features: Tensor) -> Evaluation:
-        found = self.search.query(features, min(self.k, len(self.features)))
+        k = min(self.k, len(self.features))
+        if isinstance(self.search, LocalScale):
+            found, plain = self.search.query_both(features, k)
+        else:
+            found = plain = self.search.query(features, k)
         several = [induction.evaluate(features, found) for induction in self.inductions]
         logits = np.stack([each.double().numpy() for each, _ in several])
         density = np.mean([each.double().numpy() for _, each in several], 0)
         networks = softmax(logits, axis=2).mean(0)
-        distributions = self.combined.for_new(features[:, :-1].numpy(), networks, found)
+        distributions = self.combined.for_new(features[:, :-1], networks, found, plain)
         new = Evaluation(distributions, logits.mean(0), density)
         nearest = found.indices[:, 0]
         far = (features - self.features[nearest]).norm(dim=1) > _ROUNDING * features.norm(dim=1)

@@ -91,9 +91,9 @@ class DAHGNNClassifier(
     model : ModelConfig, optional
         The networks; by default those of the preset "default".
     training : TrainingConfig, optional
-        Their training; likewise. It ends at ``max_epochs``, or when labels that were held out tell, after 8,
-        16, 32, 64 … epochs, that more would not help; where nothing is held out, after 32. ``patience`` is
-        not used.
+        Their training; likewise. It ends at ``max_epochs``, or when labels that were held out tell, after 4,
+        12, 36 … epochs, that more would not help; where nothing is held out, after 12. ``patience`` is not
+        used.
     networks : int or "auto"
         How many there are. "auto" is five up to 20,000 rows, and one beyond.
     validation : float or array of int
@@ -136,7 +136,8 @@ class DAHGNNClassifier(
         The probabilities of its classes.
     combination_ : dict of str to float
         How much each expert counts: "networks", "linear", "kernel" and "trees" (models of the features
-        alone), "poisson" and "laplace" (labels that spread over the neighbours by themselves).
+        alone), "poisson" and "laplace" (labels that spread over the neighbours by themselves),
+        "plain-poisson" (likewise, over neighbours by plain distance).
     embedding_ : array, (n, c)
         The last output of the networks, before the softmax: their mean.
     density_ : array, (n,)
@@ -407,7 +408,7 @@ class DAHGNNClassifier(
         if hypergraph is None:
             return find_surroundings(features, k, self.metric, neighbors, self._device())
         check_hypergraph(hypergraph, neighbors, len(features))
-        return Surroundings(hypergraph=hypergraph, graph=None, k=k, radius=None, scales=None)
+        return Surroundings(hypergraph=hypergraph, graphs=None, k=k, radius=None, scales=None)
 
     def _make_networks(
         self,

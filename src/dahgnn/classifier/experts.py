@@ -1,20 +1,22 @@
 """Experts that look at a row's own features: a linear model and a kernel model.
 
 Where neighbours mislead, as among few rows or many irrelevant columns, these are the better ones. An expert
-chooses its settings by cross-validation within the labelled rows, and is then fitted to all of them and to
-all but each fold, so that every label is judged by a model that has not seen it.
+chooses its settings by cross-validation within the labelled rows, and is then fitted to several parts of
+them at a time: all but each fold, so that every label is judged by a model that has not seen it, and all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.special import softmax
+from torch import Tensor
+
+from dahgnn.classifier.logistic import fit_logistic
 
 Array = NDArray[Any]
 
@@ -22,12 +24,14 @@ Array = NDArray[Any]
 _PENALTIES = (0.03, 0.3, 3.0, 30.0)
 # How fast the kernel falls, in the mean squared distance of a row to the mean, and its ridge.
 _WIDTHS, _RIDGES = (0.25, 1.0, 3.0), (1e-3, 1e-2, 1e-1, 1.0)
+# Of a row that counts much: with less, rounding makes the system unsolvable.
+_LEAST_RIDGE = 1e-4
 # By what the kernel model's scores, which are near 0 and 1, are multiplied before the softmax.
 _SHARPNESS = 4.0
-# Settings are chosen by so many labelled rows at the most, and the kernel has so many of them.
-_MOST_TO_CHOOSE, _MOST_CENTRES = 1000, 5000
-# Steps of the linear model's optimiser, and the gradient at which it stops.
-_STEPS, _GRADIENT = 200, 1e-3
+# Labelled rows by which the linear and the kernel model choose settings, and centres of the latter, at most.
+_MOST_TO_CHOOSE, _MOST_TO_CHOOSE_A_KERNEL, _MOST_CENTRES = 1000, 600, 5000
+# Numbers of a block of the kernel that predicts.
+_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +40,8 @@ class LabelledRows:
 
     Attributes
     ----------
-    features : array, (l, d)
-        The labelled rows, scaled.
+    features : Tensor, (l, d)
+        The labelled rows, scaled, on the device where the expert is to learn.
     labels : array of int, (l,)
         Their classes.
     n_classes : int
@@ -46,7 +50,7 @@ class LabelledRows:
         How much each row counts; one is usual.
     """
 
-    features: Array
+    features: Tensor
     labels: Array
     n_classes: int
     weights: Array
@@ -56,17 +60,18 @@ class LabelledRows:
 
     def take(self, rows: Array) -> LabelledRows:
         """Return some of the rows."""
-        return LabelledRows(self.features[rows], self.labels[rows], self.n_classes, self.weights[rows])
+        there = torch.as_tensor(rows, device=self.features.device)
+        return LabelledRows(self.features[there], self.labels[rows], self.n_classes, self.weights[rows])
 
-    def sample(self, most: int) -> LabelledRows:
-        """Return about so many rows, evenly from the order of their classes, one of each at the least."""
+    def sample(self, most: int) -> Array:
+        """Return about so many places, evenly from the order of the classes, one of each at the least."""
         if len(self) <= most:
-            return self
+            return np.arange(len(self))
         order = np.argsort(self.labels, kind="stable")
         chosen = order[np.linspace(0, len(self) - 1, most).round().astype(np.int64)]
         missing = np.setdiff1d(self.labels, self.labels[chosen])
         firsts = [np.flatnonzero(self.labels == label)[0] for label in missing]
-        return self.take(np.r_[chosen, firsts].astype(np.int64))
+        return np.sort(np.r_[chosen, firsts].astype(np.int64))
 
     @property
     def targets(self) -> Array:
@@ -75,10 +80,13 @@ class LabelledRows:
 
 
 class Model(Protocol):
-    """What an expert has learned: it gives the probabilities of any row."""
+    """What an expert has learned from some parts of the rows: it gives the probabilities of any row."""
 
-    def predict(self, features: Array) -> Array:
-        """Return the probabilities of rows (q, d), (q, c)."""
+    def predict(self, features: Tensor) -> Tensor:
+        """Return the probabilities of rows (q, d) by each part, (q, parts, c)."""
+
+    def last(self) -> Self:
+        """Return the model of the last part alone, on the CPU."""
 
     def as_arrays(self) -> dict[str, Array]:
         """Return what `from_arrays` of its expert needs, for a file."""
@@ -93,8 +101,8 @@ class FeatureExpert(Protocol):
     def choose(self, rows: LabelledRows) -> Any:
         """Return the settings that cross-validation prefers."""
 
-    def fit(self, rows: LabelledRows, settings: Any) -> Model:
-        """Fit a model with these settings."""
+    def fit(self, rows: LabelledRows, parts: Sequence[Array], settings: Any) -> Model:
+        """Fit a model with these settings to each part of the rows, given by their places."""
 
     def from_arrays(self, arrays: Mapping[str, Array]) -> Model:
         """Make a model of what `Model.as_arrays` gave."""
@@ -102,22 +110,28 @@ class FeatureExpert(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Logistic regression: (d, c) coefficients and (c,) intercepts."""
+    """Logistic regression: (d, parts, c) coefficients and (parts, c) intercepts."""
 
-    coefficients: Array
-    intercepts: Array
+    coefficients: Tensor
+    intercepts: Tensor
 
-    def predict(self, features: Array) -> Array:
-        """Return the probabilities of rows (q, d), (q, c)."""
-        return np.asarray(softmax(features @ self.coefficients + self.intercepts, axis=1))
+    def predict(self, features: Tensor) -> Tensor:
+        """Return the probabilities of rows (q, d), (q, parts, c)."""
+        scores = features @ self.coefficients.flatten(1)
+        distributions: Tensor = (scores.unflatten(1, self.intercepts.shape) + self.intercepts).softmax(2)
+        return distributions
+
+    def last(self) -> LinearModel:
+        """Return the model of the last part alone."""
+        return LinearModel(self.coefficients[:, -1:].cpu().contiguous(), self.intercepts[-1:].cpu())
 
     def as_arrays(self) -> dict[str, Array]:
         """Return coefficients and intercepts."""
-        return {"coefficients": self.coefficients, "intercepts": self.intercepts}
+        return {"coefficients": self.coefficients.numpy(), "intercepts": self.intercepts.numpy()}
 
 
 class LinearExpert:
-    """Logistic regression with a quadratic penalty (scikit-learn's)."""
+    """Logistic regression with a quadratic penalty."""
 
     def suits(self, _: LabelledRows, /) -> bool:
         """Tell that it is for all rows."""
@@ -127,71 +141,84 @@ class LinearExpert:
         """Return the inverse strength of the penalty with the least cross-validated loss."""
         from sklearn.model_selection import StratifiedKFold
 
-        rows = rows.sample(_MOST_TO_CHOOSE)
-        parts = min(3, int(np.bincount(rows.labels).min()))
-        if parts < 2:
+        rows = rows.take(rows.sample(_MOST_TO_CHOOSE))
+        count = min(3, int(np.bincount(rows.labels).min()))
+        if count < 2:
             return _PENALTIES[2]
-        folds = list(StratifiedKFold(parts, shuffle=True, random_state=0).split(rows.labels, rows.labels))
+        folds = list(StratifiedKFold(count, shuffle=True, random_state=0).split(rows.labels, rows.labels))
+        parts = [train for train, _ in folds for _ in _PENALTIES]
+        said = self._fit(rows, parts, _PENALTIES * count).predict(rows.features).cpu().numpy()
+        losses = np.zeros(len(_PENALTIES))
+        for number, (_, test) in enumerate(folds):
+            own = said[test, number * len(_PENALTIES) :][np.arange(len(test)), :, rows.labels[test]]
+            losses -= rows.weights[test] @ np.log(np.maximum(own[:, : len(_PENALTIES)], 1e-6))
+        return _PENALTIES[int(losses.argmin())]
 
-        def loss(penalty: float) -> float:
-            return sum(
-                _log_loss(self.fit(rows.take(train), penalty).predict(rows.features[test]), rows.take(test))
-                for train, test in folds
-            )
+    def fit(self, rows: LabelledRows, parts: Sequence[Array], settings: float) -> LinearModel:
+        """Fit a model to each part."""
+        return self._fit(rows, parts, [settings] * len(parts))
 
-        return min(_PENALTIES, key=loss)
-
-    def fit(self, rows: LabelledRows, settings: float) -> LinearModel:
-        """Fit a model; where there are more columns than rows, within the span of the rows."""
-        import warnings
-
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import LogisticRegression
-
-        features, directions = rows.features, None
-        if features.shape[1] > len(rows):
-            directions = np.linalg.svd(features, full_matrices=False)[2].T  # (d, l)
-            features = features @ directions
-        regression = LogisticRegression(C=settings, max_iter=_STEPS, tol=_GRADIENT)
-        with warnings.catch_warnings():  # nearly the best penalised loss is as good
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            regression.fit(features, rows.labels, sample_weight=rows.weights)
-        coefficients, intercepts = regression.coef_.T, regression.intercept_
-        if rows.n_classes == 2:  # scikit-learn then has one column, the second class against the first
-            coefficients = np.column_stack([np.zeros_like(coefficients), coefficients])
-            intercepts = np.array([0.0, intercepts[0]])
-        coefficients = coefficients if directions is None else directions @ coefficients
-        return LinearModel(np.ascontiguousarray(coefficients), intercepts)
+    def _fit(self, rows: LabelledRows, parts: Sequence[Array], penalties: Sequence[float]) -> LinearModel:
+        """Fit a model to each part, each with its own inverse strength of the penalty."""
+        counts = np.zeros((len(parts), len(rows)))
+        for number, part in enumerate(parts):
+            counts[number, part] = rows.weights[part]
+        device = rows.features.device
+        labels, weights = (torch.from_numpy(each).to(device) for each in (rows.labels, counts))
+        inverse = torch.tensor(penalties, device=device)
+        return LinearModel(*fit_logistic(rows.features, labels, rows.n_classes, weights, inverse))
 
     def from_arrays(self, arrays: Mapping[str, Array]) -> LinearModel:
         """Make a model of its arrays."""
-        return LinearModel(arrays["coefficients"], arrays["intercepts"])
+        return LinearModel(torch.from_numpy(arrays["coefficients"]), torch.from_numpy(arrays["intercepts"]))
 
 
 @dataclass(frozen=True, eq=False)
 class KernelModel:
-    """Kernel ridge regression of the classes: Σ_j exp(−width ‖x − x_j‖²) a_j + b."""
+    """Kernel ridge regression of the classes: Σ_j exp(−width ‖x − x_j‖²) a_j + b.
 
-    centres: Array
-    coefficients: Array
-    intercepts: Array
+    Attributes
+    ----------
+    centres : Tensor, (l, d)
+        x_j, of all parts.
+    coefficients : Tensor, (l, parts, c)
+        a_j; zero where a part has not the centre.
+    intercepts : Tensor, (parts, c)
+        b.
+    width : float
+        How fast the kernel falls.
+    """
+
+    centres: Tensor
+    coefficients: Tensor
+    intercepts: Tensor
     width: float
 
-    def predict(self, features: Array) -> Array:
-        """Return the probabilities of rows (q, d), (q, c)."""
-        scores = np.empty((len(features), len(self.intercepts)))
-        step = max(1, (1 << 24) // max(1, len(self.centres)))
-        for start in range(0, len(features), step):
-            some = features[start : start + step]
-            scores[start : start + step] = _kernel(some, self.centres, self.width) @ self.coefficients
-        return np.asarray(softmax(_SHARPNESS * (scores + self.intercepts), axis=1))
+    def predict(self, features: Tensor) -> Tensor:
+        """Return the probabilities of rows (q, d), (q, parts, c)."""
+        step = max(1, _BLOCK // max(1, len(self.centres)))
+        blocks = [
+            _kernel(some, self.centres, self.width) @ self.coefficients.flatten(1)
+            for some in features.split(step)
+        ]
+        scores = torch.cat(blocks).unflatten(1, self.intercepts.shape) + self.intercepts
+        distributions: Tensor = (_SHARPNESS * scores).softmax(2)
+        return distributions
+
+    def last(self) -> KernelModel:
+        """Return the model of the last part alone."""
+        own = self.coefficients[:, -1:].cpu()
+        there = own.abs().amax((1, 2)) > 0
+        there = there if bool(there.any()) else ~there
+        centres = self.centres.cpu()[there]
+        return KernelModel(centres, own[there].contiguous(), self.intercepts[-1:].cpu(), self.width)
 
     def as_arrays(self) -> dict[str, Array]:
         """Return centres, coefficients, intercepts and the width."""
         return {
-            "centres": self.centres,
-            "coefficients": self.coefficients,
-            "intercepts": self.intercepts,
+            "centres": self.centres.numpy(),
+            "coefficients": self.coefficients.numpy(),
+            "intercepts": self.intercepts.numpy(),
             "width": np.array([self.width]),
         }
 
@@ -205,46 +232,55 @@ class KernelExpert:
 
     def choose(self, rows: LabelledRows) -> tuple[float, float]:
         """Return width and ridge with the least squared error of each row by all others, in closed form."""
-        rows = rows.sample(_MOST_TO_CHOOSE)
-        targets = rows.targets - rows.targets.mean(0)
-        spread = float(((rows.features - rows.features.mean(0)) ** 2).sum(1).mean()) or 1.0
+        rows = rows.take(rows.sample(_MOST_TO_CHOOSE_A_KERNEL))
+        targets = torch.from_numpy(rows.targets - rows.targets.mean(0)).to(rows.features.device)
+        spread = float((rows.features - rows.features.mean(0)).double().square().sum(1).mean()) or 1.0
         errors = {}
         for width in _WIDTHS:
-            values, vectors = np.linalg.eigh(_kernel(rows.features, rows.features, width / spread))
+            kernel = _kernel(rows.features, rows.features, width / spread).double()
+            values, vectors = torch.linalg.eigh(kernel)
             rotated = vectors.T @ targets
             for ridge in _RIDGES:
-                inverse = 1 / (np.clip(values, 0, None) + ridge)
-                diagonal = vectors**2 @ inverse
-                left_out = vectors @ (inverse[:, None] * rotated) / diagonal[:, None]
-                errors[width / spread, ridge] = float((left_out**2).sum())
+                inverse = 1 / (values.clamp_min(0) + ridge)
+                left_out = vectors @ (inverse[:, None] * rotated) / (vectors**2 @ inverse)[:, None]
+                errors[width / spread, ridge] = float(left_out.square().sum())
         return min(errors, key=lambda settings: errors[settings])
 
-    def fit(self, rows: LabelledRows, settings: tuple[float, float]) -> KernelModel:
-        """Fit a model; a row that counts more has a smaller ridge."""
-        rows = rows.sample(_MOST_CENTRES)
+    def fit(self, rows: LabelledRows, parts: Sequence[Array], settings: tuple[float, float]) -> KernelModel:
+        """Fit a model to each part; a row that counts more has a smaller ridge."""
         width, ridge = settings
-        mean = rows.targets.mean(0)
-        matrix = _kernel(rows.features, rows.features, width)
-        matrix[np.diag_indices_from(matrix)] += ridge / np.maximum(rows.weights, 1e-6)
-        coefficients = cho_solve(cho_factor(matrix, overwrite_a=True), rows.targets - mean)
-        # In the order of memory that a file has, so that one who comes back says the same to the last digit.
-        centres, coefficients = map(np.ascontiguousarray, (rows.features, coefficients))
-        return KernelModel(centres, coefficients, mean, width)
+        centres = rows.sample(_MOST_CENTRES)
+        rows = rows.take(centres)
+        device = rows.features.device
+        kernel = _kernel(rows.features, rows.features, width).double()
+        ridges = np.maximum(ridge / np.maximum(rows.weights, 1e-6), _LEAST_RIDGE)
+        kernel += torch.from_numpy(ridges).to(device).diag()
+        coefficients = rows.features.new_zeros((len(rows), len(parts), rows.n_classes))
+        intercepts = rows.features.new_zeros((len(parts), rows.n_classes))
+        for number, part in enumerate(parts):
+            own = np.flatnonzero(np.isin(centres, part))
+            targets = torch.from_numpy(rows.targets[own]).to(device)
+            there = torch.from_numpy(own).to(device)
+            factor = torch.linalg.cholesky(kernel[there[:, None], there])
+            solved = torch.cholesky_solve(targets - targets.mean(0), factor)
+            coefficients[there, number] = solved.to(coefficients)
+            intercepts[number] = targets.mean(0)
+        return KernelModel(rows.features, coefficients, intercepts, width)
 
     def from_arrays(self, arrays: Mapping[str, Array]) -> KernelModel:
         """Make a model of its arrays."""
         return KernelModel(
-            arrays["centres"], arrays["coefficients"], arrays["intercepts"], float(arrays["width"][0])
+            torch.from_numpy(arrays["centres"]),
+            torch.from_numpy(arrays["coefficients"]),
+            torch.from_numpy(arrays["intercepts"]),
+            float(arrays["width"][0]),
         )
 
 
-def _kernel(here: Array, there: Array, width: float) -> Array:
+def _kernel(here: Tensor, there: Tensor, width: float) -> Tensor:
     """Return exp(−width ‖x − y‖²) of all pairs, (q, l)."""
-    from sklearn.metrics.pairwise import rbf_kernel
-
-    return np.asarray(rbf_kernel(here, there, gamma=width), dtype=np.float64)
-
-
-def _log_loss(probabilities: Array, rows: LabelledRows) -> float:
-    own = probabilities[np.arange(len(rows)), rows.labels]
-    return float(-(rows.weights * np.log(np.maximum(own, 1e-6))).sum())
+    middle = there.mean(0)  # without it, far from zero, distances are small differences of large numbers
+    here, there = here - middle, there - middle
+    squares = here.square().sum(1)[:, None] + there.square().sum(1)
+    squares = torch.addmm(squares, here, there.T, alpha=-2).clamp_min_(0)
+    return squares.mul_(-width).exp_()

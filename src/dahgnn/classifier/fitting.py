@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from dahgnn.checks import as_tensor, bad_type, bad_value, check_in_range
 from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation, equal_rows, mean_distributions
 from dahgnn.classifier.judgement import Estimate, count_held_out, estimate_accuracy, judge_held_out
 from dahgnn.classifier.labels import split_labels
-from dahgnn.classifier.opinions import Known, Opinions, balance
+from dahgnn.classifier.opinions import Graphs, Known, Opinions, balance
 from dahgnn.classifier.stacking import Candidate, learn_stack
 from dahgnn.classifier.stages import Trained, TrainingStage, train_in_stages
 from dahgnn.config import TrainingConfig
@@ -75,7 +76,7 @@ class Surroundings:
     ----------
     hypergraph : Hypergraph
         That the networks see.
-    graph : SimilarityGraph or None
+    graphs : Graphs or None
         That labels spread over; None for a hypergraph of the user's own, which has no distances.
     k : int
         Neighbours that a new row gets.
@@ -84,7 +85,7 @@ class Surroundings:
     """
 
     hypergraph: Hypergraph
-    graph: SimilarityGraph | None
+    graphs: Graphs | None
     k: int
     radius: Tensor | None
     scales: Tensor | None
@@ -139,19 +140,23 @@ def find_surroundings(
     device : torch.device
         Where to search.
     """
-    scales = None
+    scales = plain = None
     if given is not None:
         found = measure_neighbors(given, features)
     else:
         search = METRICS[metric](build_search(features.to(device)))
-        found = search.among(k).to("cpu")
-        scales = search.scales.cpu() if isinstance(search, LocalScale) else None
+        if isinstance(search, LocalScale):
+            (found, plain), scales = search.among_both(k), search.scales.cpu()
+        else:
+            found = search.among(k)
+        found = found.to("cpu")
     hypergraph = Hypergraph.from_neighbors(found)
+    build_graph = partial(SimilarityGraph.from_neighbors, device=device, dtype=torch.float32)
     if int(hypergraph.hyperedge_degrees.max()) < 2:
         raise bad_value("neighbors", "fit", "other rows", "each row alone")
     return Surroundings(
         hypergraph=hypergraph,
-        graph=SimilarityGraph.from_neighbors(found),
+        graphs=Graphs(build_graph(found), None if plain is None else build_graph(plain)),
         k=int(hypergraph.hyperedge_degrees.max()) - 1,
         radius=found.distances.amax(1),
         scales=scales,
@@ -226,10 +231,10 @@ class Fitter:
         known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)
         unseen = [mean_distributions([trained.logits[number] for number in numbers]) for numbers in by_fold]
         opinions = Opinions(
-            self.given.features[:, :-1].numpy(),
+            self.given.features[:, :-1].to(self.device),
             known,
             [*unseen, mean_distributions(trained.logits)],
-            self.surroundings.graph,
+            self.surroundings.graphs,
         )
         candidates = opinions.candidates
         held = [opinions.held_out(candidate) for candidate in candidates]
@@ -255,7 +260,9 @@ class Fitter:
             interrupted=trained.interrupted,
             held_out=rows,
             held_out_distributions=judged,
-            estimate=estimate_accuracy(known, rows, judged, distributions, around.graph),
+            estimate=estimate_accuracy(
+                known, rows, judged, distributions, around.graphs and around.graphs.chosen
+            ),
         )
 
     def _train(
@@ -271,8 +278,9 @@ class Fitter:
                 room.enter(network, self._labelled(split.train), seed)
                 for network, split, seed in zip(networks, splits, seeds, strict=True)
             ]
+            workers = min(torch.get_num_threads(), len(networks)) if self.device.type == "cpu" else 1
             return train_in_stages(
-                networks, trainings, splits, self.given.labels, self.training.max_epochs, listen
+                networks, trainings, splits, self.given.labels, self.training.max_epochs, listen, workers
             )
 
     def _labelled(self, rows: Tensor) -> Labelled:
@@ -309,7 +317,7 @@ class Fitter:
             stack=stack,
             models={name: model for name, model in opinions.models.items() if name in experts},
             fitted={each: value for each, value in opinion.items() if each.strength < np.inf},
-            potentials=opinions.potentials if "poisson" in experts else None,
+            potentials={name: each for name, each in opinions.potentials.items() if name in experts},
         )
         mixed = combined.finish(list(opinion.values()))
         if self.given.class_prior is not None:

@@ -171,19 +171,18 @@ def _worth_of_a_fold(known: Known, graph: SimilarityGraph, shares: Array) -> tup
 
     It is measured by labels that spread over the graph, which takes no training.
     """
-    right: dict[bool, list[Array]] = {True: [], False: []}
-    labels = []
-    for number, (rows, places) in enumerate(zip(known.folds, known.held_places, strict=True)):
-        labels.append(known.labels[places])
-        for whole in (True, False):
-            other = None if whole else (number + 1) % len(known.folds)
-            seen = known.seen(number, other)
-            # Where some class would lose its last label, nothing can be told.
-            if len(np.unique(known.labels[seen])) < known.n_classes:
-                return 0.0, 0.0
-            said = spread_labels(known, graph, seen)[rows]
-            right[whole].append(said.argmax(1) == known.labels[places])
+    count = len(known.folds)
+    parts = [known.seen(number) for number in range(count)]
+    parts += [known.seen(number, (number + 1) % count) for number in range(count)]
+    # Where some class would lose its last label, nothing can be told.
+    if any(len(np.unique(known.labels[seen])) < known.n_classes for seen in parts):
+        return 0.0, 0.0
+    said = spread_labels(known, graph, parts).argmax(2)
+    labels = [known.labels[places] for places in known.held_places]
+    right = [
+        said[known.folds[number % count], number] == labels[number % count] for number in range(2 * count)
+    ]
     by_class = np.concatenate(labels)
-    both = [np.concatenate(right[whole]) for whole in (True, False)]
+    both = [np.concatenate(right[:count]), np.concatenate(right[count:])]
     more, less = (_weigh_classes(each, by_class, shares) for each in both)
     return more - less, float((both[0] != both[1]).mean())

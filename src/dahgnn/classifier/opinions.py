@@ -1,23 +1,25 @@
 """What each candidate says of the fitted rows, with and without each fold of the labels.
 
 A fold is some labelled rows and the networks that have not seen their labels. Everybody else is fitted once
-to all labels, and once for each fold without its labels. Where these judge alone, it is the latter only.
+for each fold without its labels, and once to all labels, at a time. Where the folds judge alone, it is one
+fit without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.special import softmax
+from torch import Tensor
 
 from dahgnn.classifier.experts import FeatureExpert, KernelExpert, LabelledRows, LinearExpert, Model
-from dahgnn.classifier.stacking import CANDIDATES, FAVOURITE, Candidate
+from dahgnn.classifier.stacking import CANDIDATES, FAVOURITE, POISSON_EXPERTS, Candidate
 from dahgnn.classifier.trees import TreesExpert
-from dahgnn.graph.diffusion import SimilarityGraph
+from dahgnn.graph.diffusion import Given, SimilarityGraph
 
 Array = NDArray[Any]
 
@@ -71,103 +73,154 @@ class Known:
         """The places, among the labelled rows, of each fold's rows."""
         return [np.searchsorted(self.rows, fold) for fold in self.folds]
 
+    @property
+    def parts(self) -> list[Array]:
+        """The places that opinions are formed from: all but each fold, then what is learned from in the end.
+
+        Where the folds judge alone, the latter is all there is.
+        """
+        return [*(self.seen(fold) for fold in range(len(self.folds) if self.refit else 0)), self.seen()]
+
+    def given(self, places: Array) -> Given:
+        """Return some labelled rows as the graph takes them."""
+        targets = np.eye(self.n_classes)[self.labels[places]]
+        return Given(self.rows[places], targets, self.weights[places])
+
+
+class Graphs(NamedTuple):
+    """What labels spread over.
+
+    Attributes
+    ----------
+    chosen : SimilarityGraph
+        Of the neighbours that the networks see, too.
+    plain : SimilarityGraph or None
+        Of the nearest by plain distance, if the others are not these.
+    """
+
+    chosen: SimilarityGraph
+    plain: SimilarityGraph | None = None
+
 
 class Opinions:
-    """The candidates' distributions for all fitted rows.
+    """The candidates' distributions: for all fitted rows, and for held-out ones without their labels.
 
     Parameters
     ----------
-    features : array, (n, d)
-        Scaled, without the column of ones.
+    features : Tensor, (n, d)
+        Scaled, without the column of ones, on the device where the experts are to learn.
     known : Known
         The labels.
     networks : sequence of array, (n, c)
         The networks' distributions: those that have not seen each fold, and last all of them.
-    graph : SimilarityGraph, optional
+    graphs : Graphs, optional
         To spread labels over and to be smooth on; without it there are no such candidates.
+
+    Attributes
+    ----------
+    candidates : list of Candidate
+        Those of the experts that there are.
+    models : dict of str to Model
+        The experts that look at features, as they are in the end.
+    potentials : dict of str to array, (n, c)
+        Poisson learning's, by the name of the expert.
     """
 
     def __init__(
-        self, features: Array, known: Known, networks: Sequence[Array], graph: SimilarityGraph | None
+        self, features: Tensor, known: Known, networks: Sequence[Array], graphs: Graphs | None
     ) -> None:
-        self.known, self.graph = known, graph
+        self.known = known
+        self.candidates: list[Candidate] = []
         self.models: dict[str, Model] = {}
-        self.potentials: Array | None = None
-        self._priors: dict[str, list[Array]] = {"networks": list(networks)}
-        rows = LabelledRows(features[known.rows], known.labels, known.n_classes, known.weights)
+        self.potentials: dict[str, Array] = {}
+        self._said: dict[Candidate, tuple[Array, Array]] = {}
+        self._given = [known.given(part) for part in known.parts]
+        said = torch.from_numpy(np.stack(networks if known.refit else networks[-1:], 1))
+        self._hear("networks", said.to(features), graphs and graphs.chosen)
+        rows = LabelledRows(
+            features[torch.from_numpy(known.rows).to(features.device)],
+            known.labels,
+            known.n_classes,
+            known.weights,
+        )
         for name, expert in FEATURE_EXPERTS.items():
             if expert.suits(rows):
-                self._priors[name] = self._fit_expert(name, rows, features)
-        if graph is not None:
-            self._priors["poisson"] = self._spread(graph)
-        # Laplace learning knows nothing but what its neighbours say.
-        self._priors["laplace"] = [np.full((len(features), known.n_classes), 1 / known.n_classes)]
+                model = expert.fit(rows, known.parts, expert.choose(rows.take(known.seen())))
+                self.models[name] = model.last()
+                self._hear(name, model.predict(features), graphs and graphs.chosen)
+        if graphs is not None:
+            self._hear("laplace", None, graphs.chosen)
+            for name, graph in zip(POISSON_EXPERTS, graphs, strict=True):
+                if graph is not None:
+                    self._hear(name, self._spread(name, graph), graph)
+        self.candidates = [candidate for candidate in CANDIDATES if candidate in self._said]
 
-    @property
-    def candidates(self) -> list[Candidate]:
-        """The candidates of the experts that there are; without a graph, those that need none."""
-        return [
-            candidate
-            for candidate in CANDIDATES
-            if candidate.expert in self._priors and (self.graph is not None or candidate.strength == np.inf)
-        ]
-
-    def of(self, candidate: Candidate, fold: int | None = None) -> Array:
-        """Return a candidate's distributions, (n, c), without the labels of a fold."""
-        priors = self._priors[candidate.expert]
-        prior = priors[-1 if fold is None or len(priors) == 1 else fold]
-        if candidate.strength == np.inf or self.graph is None:
-            return prior
-        places = self.known.seen(fold)
-        targets = np.eye(self.known.n_classes)[self.known.labels[places]]
-        return self.graph.smooth(self.known.rows[places], targets, prior, candidate.strength)
+    def of(self, candidate: Candidate) -> Array:
+        """Return a candidate's distributions for all rows, (n, c)."""
+        return self._said[candidate][1]
 
     def held_out(self, candidate: Candidate) -> Array:
         """Return what a candidate says of each fold's rows without having seen them, (h, c), fold by fold."""
-        n_classes = self.known.n_classes
-        found = [self.of(candidate, number)[rows] for number, rows in enumerate(self.known.folds)]
-        return np.concatenate([np.empty((0, n_classes)), *found])
+        return self._said[candidate][0]
 
-    def _fit_expert(self, name: str, rows: LabelledRows, features: Array) -> list[Array]:
-        """Fit an expert without each fold and to all labels; return what it says of all rows."""
-        known, expert = self.known, FEATURE_EXPERTS[name]
-        learned = rows.take(known.seen())
-        settings = expert.choose(learned)
-        self.models[name] = expert.fit(learned, settings)
-        last = self.models[name].predict(features)
-        if not known.refit:  # who has not seen the folds is the one that stays
-            return [last]
-        parts = [expert.fit(rows.take(known.seen(number)), settings) for number in range(len(known.folds))]
-        return [*(model.predict(features) for model in parts), last]
+    def _hear(self, name: str, priors: Tensor | None, graph: SimilarityGraph | None) -> None:
+        """Keep what the candidates of an expert say.
 
-    def _spread(self, graph: SimilarityGraph) -> list[Array]:
-        """Spread the labels by Poisson learning, without each fold and all of them."""
-        known, found = self.known, []
-        for fold in (*range(len(known.folds) if known.refit else 0), None):
-            places = known.seen(fold)
-            targets = np.eye(known.n_classes)[known.labels[places]]
-            found.append(graph.spread_poisson(known.rows[places], targets, weights=known.weights[places]))
-        self.potentials = found[-1]
-        return [potential_distributions(each, usual_potential(each)) for each in found]
+        Parameters
+        ----------
+        name : str
+            The expert.
+        priors : Tensor, (n, parts, c), or None
+            What it says of all rows by each part of the labels; None is Laplace learning.
+        graph : SimilarityGraph or None
+            To be smooth on.
+        """
+        for candidate in (each for each in CANDIDATES if each.expert == name):
+            if candidate.strength == np.inf and priors is not None:
+                said = priors
+            elif graph is None:
+                continue
+            else:
+                said = graph.smooth_all(self._given, priors, candidate.strength)
+            held = [
+                said[torch.from_numpy(fold).to(said.device), number if self.known.refit else 0]
+                for number, fold in enumerate(self.known.folds)
+            ]
+            held_out = torch.cat([said[:0, 0], *held]).double().cpu().numpy()
+            self._said[candidate] = held_out, said[:, -1].double().cpu().numpy()
 
-
-def spread_labels(known: Known, graph: SimilarityGraph, seen: Array) -> Array:
-    """Return what `FAVOURITE` says of all rows from some of the labels alone, (n, c)."""
-    rows, targets = known.rows[seen], np.eye(known.n_classes)[known.labels[seen]]
-    potentials = graph.spread_poisson(rows, targets, weights=known.weights[seen])
-    prior = potential_distributions(potentials, usual_potential(potentials))
-    return graph.smooth(rows, targets, prior, FAVOURITE.strength)
-
-
-def usual_potential(potentials: Array) -> float:
-    """Return the median of the rows' greatest potentials, or one if that is not positive."""
-    usual = float(np.median(potentials.max(1)))
-    return usual if usual > 0 else 1.0
+    def _spread(self, name: str, graph: SimilarityGraph) -> Tensor:
+        """Spread the labels of each part by Poisson learning, (n, parts, c)."""
+        potentials = graph.spread_poisson_all(self._given)
+        self.potentials[name] = potentials[:, -1].double().cpu().numpy()
+        return potential_distributions(potentials)
 
 
-def potential_distributions(potentials: Array, usual: float) -> Array:
-    """Return potentials (n, c) as distributions."""
-    return np.asarray(softmax(np.clip(_SHARPNESS * potentials / usual, -30, 30), axis=1))
+def spread_labels(known: Known, graph: SimilarityGraph, parts: Sequence[Array]) -> Array:
+    """Return what `FAVOURITE` says of all rows from each of some parts of the labels, (n, parts, c)."""
+    given = [known.given(part) for part in parts]
+    priors = potential_distributions(graph.spread_poisson_all(given))
+    return np.asarray(graph.smooth_all(given, priors, FAVOURITE.strength).cpu().numpy())
+
+
+def potential_distributions(potentials: Tensor, usual: Tensor | None = None) -> Tensor:
+    """Return potentials (n, parts, c) as distributions.
+
+    Parameters
+    ----------
+    potentials : Tensor, (n, parts, c)
+        Of Poisson learning.
+    usual : Tensor, (parts, 1), optional
+        Their usual size, if these are the potentials of other rows: see `usual_potential`.
+    """
+    usual = usual_potential(potentials) if usual is None else usual
+    return (_SHARPNESS * potentials / usual).clamp(-30, 30).softmax(2)
+
+
+def usual_potential(potentials: Tensor) -> Tensor:
+    """Return the median of the rows' greatest potentials, (parts, 1), or one where that is not positive."""
+    usual = potentials.amax(2).median(0).values[:, None]
+    return torch.where(usual > 0, usual, 1)
 
 
 def smooth_new(similarities: Array, fitted: Array, prior: Array, strength: float) -> Array:

@@ -19,7 +19,7 @@ from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation
 from dahgnn.classifier.estimator import STOPPED, DAHGNNClassifier
 from dahgnn.classifier.judgement import Estimate
 from dahgnn.classifier.opinions import FEATURE_EXPERTS
-from dahgnn.classifier.stacking import Candidate, Stack
+from dahgnn.classifier.stacking import POISSON_EXPERTS, Candidate, Stack
 from dahgnn.classifier.trees import TreesModel
 from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.files.tensors import read_tensors, write_tensors
@@ -28,6 +28,8 @@ from dahgnn.graph.scaling import Scaling
 from dahgnn.nn.model import DAHGNN
 
 FORMAT = "dahgnn-classifier"
+# Counts the changes of what a file holds.
+_LAYOUT = 3
 _REMEDY = "Write it anew with save_classifier."
 # What the classifier keeps of its labels, as arrays.
 _OF_LABELS = ("labelled_indices", "held_out_indices", "held_out_distributions")
@@ -61,6 +63,7 @@ def save_classifier(
     }
     stack = ensemble.combined.stack
     header = {
+        "layout": _LAYOUT,
         "parameters": _plain_parameters(classifier),
         "network": ensemble.networks[0].settings,
         "networks": len(ensemble.networks),
@@ -111,12 +114,12 @@ def _ensemble_tensors(ensemble: Ensemble) -> dict[str, Tensor]:
         for name, model in combined.models.items()
         for part, values in model.as_arrays().items()
     }
+    arrays |= {f"potentials.{name}": values for name, values in combined.potentials.items()}
     optional = {
         "hypergraph.centres": hypergraph.centres,
         "hypergraph.weights": hypergraph.weights,
         "radius": ensemble.radius,
         "scales": ensemble.scales,
-        "potentials": combined.potentials,
         "factors": combined.factors,
     }
     everything = tensors | arrays | {name: value for name, value in optional.items() if value is not None}
@@ -158,10 +161,8 @@ def load_classifier(path: str | os.PathLike[str]) -> DAHGNNClassifier:
 def load_with_notes(path: str | os.PathLike[str]) -> tuple[DAHGNNClassifier, dict[str, Any]]:
     """Read a classifier and the notes that were saved beside it; see `load_classifier`."""
     header, tensors = read_tensors(path, FORMAT, _REMEDY)
-    if "stack" not in header:
-        raise ValueError(
-            f"The classifier file {path} is of an earlier version, which had networks alone. Fit it anew."
-        )
+    if header.get("layout") != _LAYOUT:
+        raise ValueError(f"The classifier file {path} is of another version of dahgnn. Fit it anew.")
     try:
         classifier = _rebuild(header, tensors)
         notes = json.loads(tensors["notes"].numpy().tobytes())
@@ -240,9 +241,9 @@ def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
         name: FEATURE_EXPERTS[name].from_arrays(_arrays(tensors, f"expert.{name}."))
         for name in header["experts"]
     }
-    a_row = tensors["features"][:1, :-1].numpy()
+    a_row = tensors["features"][:1, :-1]
     for name, model in models.items():
-        _check(model.predict(a_row).shape == (1, n_classes), f"an expert '{name}' of other classes")
+        _check(model.predict(a_row).shape == (1, 1, n_classes), f"an expert '{name}' of other classes")
         if isinstance(model, TreesModel):
             _check(bool((model.columns < a_row.shape[1]).all()), "trees of other columns")
     candidates = tuple(
@@ -250,12 +251,13 @@ def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
         for expert, strength in saved["candidates"]
     )
     stack = Stack(candidates, tuple(map(float, saved["weights"])))
-    known = {"networks", "poisson", "laplace", *header["experts"]}
+    potentials = _arrays(tensors, "potentials.")
+    known = {"networks", "laplace", *header["experts"], *potentials}
     _check(len(candidates) == len(stack.weights) > 0, "a combination of other parts")
     _check({candidate.expert for candidate in candidates} <= known, "experts that are not there")
     _check(all(0 < weight < math.inf for weight in stack.weights), "weights that are none")
-    potentials, factors = (tensors.get(name) for name in ("potentials", "factors"))
-    _check(potentials is not None or stack.weight_share("poisson") == 0, "no potentials")
+    _check(set(potentials) <= set(POISSON_EXPERTS), "potentials of somebody else")
+    factors = tensors.get("factors")
     return Combined(
         stack=stack,
         models=models,
@@ -264,7 +266,7 @@ def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
             for number, candidate in enumerate(candidates)
             if math.isfinite(candidate.strength)
         },
-        potentials=None if potentials is None else potentials.numpy(),
+        potentials=potentials,
         factors=None if factors is None else factors.numpy(),
     )
 
@@ -308,7 +310,6 @@ def _check_shapes(network: DAHGNN, n_classes: int, tensors: Mapping[str, Tensor]
         "fitted.distributions": (n, n_classes),
         "fitted.embedding": (n, n_classes),
         "fitted.density": (n,),
-        "potentials": (n, n_classes),
         "factors": (n_classes,),
         "scales": (n,),
         "held_out_distributions": (len(tensors["held_out_indices"]), n_classes),
@@ -317,7 +318,8 @@ def _check_shapes(network: DAHGNN, n_classes: int, tensors: Mapping[str, Tensor]
         "scaling.factor": (width - 1,),
     }
     for name, tensor in tensors.items():
-        wanted = (n, n_classes) if name.startswith("candidate.") else shapes.get(name, tensor.shape)
+        of_rows = name.startswith(("candidate.", "potentials."))
+        wanted = (n, n_classes) if of_rows else shapes.get(name, tensor.shape)
         _check(tensor.shape == wanted, f"'{name}' of another shape")
         if tensor.is_floating_point():
             _check(bool(tensor.isfinite().all()), f"'{name}' with NaN or infinities")

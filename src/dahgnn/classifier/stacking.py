@@ -26,7 +26,7 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     expert : str
-        "networks", "linear", "kernel", "trees", "poisson" or "laplace".
+        "networks", "linear", "kernel", "trees", "poisson", "plain-poisson" or "laplace".
     strength : float
         λ of `SimilarityGraph.smooth`; infinite leaves the opinion as it is.
     """
@@ -42,25 +42,25 @@ EXPERT_TITLES = {
     "kernel": "a kernel model",
     "trees": "decision trees",
     "poisson": "Poisson learning",
+    "plain-poisson": "Poisson learning on neighbours by plain distance",
     "laplace": "Laplace learning",
 }
 
+# Poisson learning: on the chosen neighbours, and on those by plain distance.
+POISSON_EXPERTS = ("poisson", "plain-poisson")
 # Who is believed most where no label is held out.
 FAVOURITE = Candidate("poisson", 0.1)
 CANDIDATES = (
     Candidate("laplace", 0.0),
     FAVOURITE,
-    Candidate("poisson", math.inf),
+    Candidate("plain-poisson", 0.1),
     Candidate("linear", 0.1),
     Candidate("linear", math.inf),
     Candidate("kernel", 0.1),
-    Candidate("kernel", 0.3),
     Candidate("kernel", math.inf),
     Candidate("trees", 0.1),
     Candidate("trees", math.inf),
-    Candidate("networks", 0.03),
     Candidate("networks", 0.1),
-    Candidate("networks", 0.3),
     Candidate("networks", math.inf),
 )
 # Who is believed where no label is held out. Where some are, half of the weight before them is in these, half

@@ -9,7 +9,9 @@ would not be.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,15 +25,16 @@ from torch import Tensor
 from dahgnn.checks import bad_value, check_count
 from dahgnn.config import PRESETS
 from dahgnn.nn.model import DAHGNN
+from dahgnn.threads import side_by_side
 from dahgnn.training.splits import Split
 from dahgnn.training.updates import Update, Updates
 
 Array = NDArray[Any]
 
-# The first stage has so many epochs; each further one ends at twice as many as the last.
-_FIRST = 8
+# The first stage has so many epochs; each further one ends at so many times as many as the last.
+_FIRST, _TIMES = 4, 3
 # Epochs at the most if there are no held-out labels, because the labels are very few.
-_MOST_UNJUDGED = 32
+_MOST_UNJUDGED = 12
 # Up to so many rows "auto" takes several networks: some minutes on two cores.
 _ROWS_FOR_SEVERAL = 20_000
 
@@ -95,12 +98,12 @@ def stage_ends(max_epochs: int) -> list[int]:
 
     Examples
     --------
-    >>> stage_ends(100)
-    [8, 16, 32, 64, 100]
+    >>> stage_ends(28)
+    [4, 12, 28]
     """
     ends = [_FIRST]
     while ends[-1] < max_epochs:
-        ends.append(2 * ends[-1])
+        ends.append(_TIMES * ends[-1])
     return [*ends[:-1], max_epochs]
 
 
@@ -111,6 +114,7 @@ def train_in_stages(
     labels: Tensor,
     max_epochs: int,
     listen: Callable[[int, Update], None],
+    workers: int = 1,
 ) -> Trained:
     """Train networks in place; they end with the weights of the best stage.
 
@@ -128,6 +132,8 @@ def train_in_stages(
         At the end of the last stage.
     listen : callable
         Called with the number of a network and what is known of it after an update.
+    workers : int
+        Networks that train at a time, each in a thread of its own.
 
     Raises
     ------
@@ -139,7 +145,7 @@ def train_in_stages(
     best: _Best | None = None
     before, interrupted = 0, False
     for end in stage_ends(max_epochs if judged else min(max_epochs, _MOST_UNJUDGED)):
-        results, interrupted = _train_stage(trainings, end - before, listen)
+        results, interrupted = _train_stage(trainings, end - before, listen, workers)
         if not results and best is None:
             raise KeyboardInterrupt
         history += [
@@ -187,19 +193,35 @@ class _Result(NamedTuple):
 
 
 def _train_stage(
-    trainings: Sequence[Updates], epochs: int, listen: Callable[[int, Update], None]
+    trainings: Sequence[Updates], epochs: int, listen: Callable[[int, Update], None], workers: int
 ) -> tuple[list[_Result], bool]:
     """Train the networks for so many epochs more; return what they give, and whether Ctrl-C ended it."""
-    results: list[_Result] = []
-    try:
-        for number, training in enumerate(trainings):
-            last = training.advance(epochs, partial(listen, number))
-            results.append(_Result(last, training.evaluate()))
-            if last.interrupted:
-                return results, True
-    except KeyboardInterrupt:
-        return results, True
-    return results, False
+    stop, one_at_a_time = threading.Event(), threading.Lock()
+
+    def tell(number: int, update: Update) -> None:
+        with one_at_a_time:
+            if stop.is_set():
+                raise KeyboardInterrupt
+            listen(number, update)
+
+    def train(number: int) -> _Result | None:
+        if stop.is_set():
+            return None
+        try:
+            last = trainings[number].advance(epochs, partial(tell, number))
+            result = _Result(last, trainings[number].evaluate())
+        except KeyboardInterrupt:
+            stop.set()
+            return None
+        except BaseException:
+            stop.set()
+            raise
+        if last.interrupted:
+            stop.set()
+        return result
+
+    results = side_by_side(train, len(trainings), workers, stop.set)
+    return list(itertools.takewhile(lambda result: result is not None, results)), stop.is_set()  # type: ignore[arg-type]
 
 
 def _describe(number: int, result: _Result, labels: Tensor, held: Tensor) -> TrainingStage:

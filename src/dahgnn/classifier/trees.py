@@ -1,17 +1,19 @@
 """An expert for tables: decision trees, which care for the order of a column's numbers alone.
 
 Where a column has a long tail, or numbers that stand for categories, distances tell little. Trees ask one
-column at a time whether it is above a threshold (random forests: Breiman, 2001).
+column at a time whether it is above a threshold (extremely randomised trees: Geurts et al., 2006).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from dahgnn.classifier.experts import LabelledRows
 
@@ -37,7 +39,7 @@ class TreesModel:
         The nodes to the left and to the right, which stand further behind; −1 at a leaf.
     distributions : array, (nodes, c)
         The shares of the classes at each node.
-    roots : array of int, (trees,)
+    roots : array of int, (parts, trees)
         The first node of each tree.
     """
 
@@ -47,13 +49,14 @@ class TreesModel:
     distributions: Array
     roots: Array
 
-    def predict(self, features: Array) -> Array:
-        """Return the probabilities of rows (q, d), (q, c): the mean over the trees."""
-        rows = features.astype(np.float32)  # as scikit-learn compares them
-        total = np.zeros((len(rows), self.distributions.shape[1]))
-        for root in self.roots:
-            total += self.distributions[self._leaves(rows, int(root))]
-        return total / len(self.roots)
+    def predict(self, features: Tensor) -> Tensor:
+        """Return the probabilities of rows (q, d), (q, parts, c): the mean over the trees."""
+        rows = features.cpu().numpy().astype(np.float32)  # as scikit-learn compares them
+        total = np.zeros((len(rows), len(self.roots), self.distributions.shape[1]))
+        for part, roots in enumerate(self.roots):
+            for root in roots:
+                total[:, part] += self.distributions[self._leaves(rows, int(root))]
+        return torch.from_numpy(total / self.roots.shape[1]).to(features)
 
     def _leaves(self, rows: Array, root: int) -> Array:
         """Return the leaf that each row comes to, (q,)."""
@@ -68,13 +71,25 @@ class TreesModel:
             right = rows[under_way, self.columns[here]] > self.thresholds[here]
             nodes[under_way] = self.children[here, right.astype(np.int64)]
 
+    def last(self) -> TreesModel:
+        """Return the trees of the last part alone, whose nodes stand behind all others."""
+        start = int(self.roots[-1, 0])
+        children = self.children[start:]
+        return TreesModel(
+            columns=self.columns[start:],
+            thresholds=self.thresholds[start:],
+            children=np.where(children < 0, -1, children - start),
+            distributions=self.distributions[start:],
+            roots=self.roots[-1:] - start,
+        )
+
     def as_arrays(self) -> dict[str, Array]:
         """Return the five arrays."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 class TreesExpert:
-    """A forest of decision trees (scikit-learn's)."""
+    """A forest of randomised decision trees (scikit-learn's)."""
 
     def suits(self, rows: LabelledRows, /) -> bool:
         """Tell whether there are few enough columns."""
@@ -83,28 +98,33 @@ class TreesExpert:
     def choose(self, rows: LabelledRows) -> None:
         """Choose nothing: trees have no settings that matter."""
 
-    def fit(self, rows: LabelledRows, settings: None) -> TreesModel:
-        """Fit a model."""
+    def fit(self, rows: LabelledRows, parts: Sequence[Array], settings: None) -> TreesModel:
+        """Grow trees for each part."""
         del settings
-        from sklearn.ensemble import RandomForestClassifier
+        from sklearn.ensemble import ExtraTreesClassifier
 
-        rows = rows.sample(_MOST_ROWS)
-        forest = RandomForestClassifier(_TREES, random_state=0)
-        forest.fit(rows.features, rows.labels, sample_weight=rows.weights)
-        trees = [each.tree_ for each in forest.estimators_]
+        chosen = rows.sample(_MOST_ROWS)
+        features = rows.features.cpu().numpy()
+        trees, distributions = [], []
+        for part in parts:
+            own = np.intersect1d(part, chosen)
+            forest = ExtraTreesClassifier(_TREES, random_state=0)
+            forest.fit(features[own], rows.labels[own], sample_weight=rows.weights[own])
+            trees += [each.tree_ for each in forest.estimators_]
+            shares = np.concatenate([each.tree_.value[:, 0, :] for each in forest.estimators_])
+            distributions.append(np.zeros((len(shares), rows.n_classes)))
+            distributions[-1][:, forest.classes_] = shares
         starts = np.cumsum([0, *(tree.node_count for tree in trees)])
         children = []
         for tree, start in zip(trees, starts[:-1], strict=True):
             both = np.column_stack([tree.children_left, tree.children_right])
             children.append(np.where(both < 0, -1, both + start))
-        distributions = np.zeros((starts[-1], rows.n_classes))
-        distributions[:, forest.classes_] = np.concatenate([tree.value[:, 0, :] for tree in trees])
         return TreesModel(
             columns=np.maximum(np.concatenate([tree.feature for tree in trees]), -1).astype(np.int64),
             thresholds=np.concatenate([tree.threshold for tree in trees]),
             children=np.concatenate(children).astype(np.int64),
-            distributions=distributions,
-            roots=starts[:-1].astype(np.int64),
+            distributions=np.concatenate(distributions),
+            roots=starts[:-1].astype(np.int64).reshape(len(parts), _TREES),
         )
 
     def from_arrays(self, arrays: Mapping[str, Array]) -> TreesModel:
@@ -128,7 +148,8 @@ def _check_shapes(model: TreesModel) -> None:
         model.children.shape != (n, 2)
         or model.thresholds.shape != (n,)
         or len(model.distributions) != n
-        or len(model.roots) == 0
+        or model.roots.ndim != 2
+        or model.roots.size == 0
         or not all(np.issubdtype(each.dtype, np.integer) for each in whole)
     ):
         raise ValueError("The arrays of trees must fit each other. Got others.")

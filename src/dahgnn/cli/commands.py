@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import errno
 import io
+import itertools
 import logging
 import os
 import sys
@@ -66,25 +67,30 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _bench(options: argparse.Namespace) -> None:
-    from dahgnn.bench.contenders import METHODS
+    from dahgnn.bench import results
     from dahgnn.bench.measure import BenchConfig
-    from dahgnn.bench.results import TABLE_HEAD, table_notes, table_row
     from dahgnn.bench.run import run_bench
 
     config = BenchConfig(
         device=options.device,
         nodes=tuple(options.nodes),
         mnist=options.mnist,
+        features=options.features,
         repeats=options.repeats,
-        methods=tuple(options.methods or METHODS),
+        methods=tuple(options.methods) if options.methods else None,
+        fits=options.fits,
+        labels=options.labels,
     )
-    lines: list[dict[str, Any]] = []
-    for line in run_bench(config, out=options.out, plot=options.plot):
-        if not lines:
-            print(TABLE_HEAD)
-        print(table_row(line), flush=True)
-        lines.append(line)
-    print(f"\n{table_notes(lines)}")
+    lines = run_bench(config, out=options.out, plot=options.plot)
+    for number, (fits, rows) in enumerate(itertools.groupby(lines, key=results.is_fit)):
+        print(("\n" if number else "") + (results.FIT_TABLE_HEAD if fits else results.TABLE_HEAD))
+        write_row = results.fit_table_row if fits else results.table_row
+        write_notes = results.fit_table_notes if fits else results.table_notes
+        shown: list[dict[str, Any]] = []
+        for row in rows:
+            print(write_row(row), flush=True)
+            shown.append(row)
+        print(f"\n{write_notes(shown)}")
 
 
 def _features(options: argparse.Namespace) -> None:

@@ -50,13 +50,28 @@ def _add_demo(commands: _Commands) -> None:
 
 
 def _add_bench(commands: _Commands) -> None:
-    bench = commands.add_parser("bench", help="time an epoch of ours, of peers, and the least there can be")
+    bench = commands.add_parser(
+        "bench", help="time epochs and fits of ours, of peers, and the least there can be"
+    )
     bench.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
     bench.add_argument("--nodes", type=int, nargs="+", default=[10_000], metavar="N", help="sizes n (10000)")
     bench.add_argument("--mnist", type=Path, metavar="DIR", help="take the images there, not random data")
+    bench.add_argument("--features", type=int, metavar="N", help="columns of random data (784)")
     bench.add_argument("--repeats", type=int, default=20, metavar="N", help="epochs (%(default)s)")
     bench.add_argument(
-        "--methods", nargs="+", metavar="NAME", help="rows of the table (all; a wrong name lists them)"
+        "--methods", nargs="+", metavar="NAME", help="rows of the tables (all; a wrong name lists them)"
+    )
+    bench.add_argument(
+        "--fits",
+        type=int,
+        nargs="?",
+        const=3,
+        default=0,
+        metavar="N",
+        help="time whole fits as well, N times each (%(const)s)",
+    )
+    bench.add_argument(
+        "--labels", type=int, default=50, metavar="N", help="of each class for a fit (%(default)s)"
     )
     bench.add_argument("--out", type=Path, metavar="FILE.jsonl", help="write the results there, too")
     bench.add_argument("--plot", type=Path, metavar="FILE.png", help="draw cost against n")

@@ -1,20 +1,25 @@
 """Labels that spread over a graph of similarities: Laplace learning, Poisson learning, smoothing.
 
 With W the similarities, D their sums and L = D − W, all of it is one kind of system, ((1 + λ) D − W) u = b,
-which conjugate gradients solve for all classes at a time.
+which conjugate gradients solve for all classes, and for several sets of labels, at a time.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from dahgnn.graph.neighbours import Neighbors
+from dahgnn.threads import one_thread
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+CPU = torch.device("cpu")
 # Residual at which a solution counts as found, relative to the right-hand side.
 _TOLERANCE = 1e-5
 # Steps at the most. The systems that need so many are those without a prior, whose labels are far away.
@@ -39,6 +45,24 @@ def similarities_of(neighbors: Neighbors) -> Array:
     return np.asarray(np.exp(-4 * (distances / np.where(farthest > 0, farthest, 1)) ** 2))
 
 
+class Given(NamedTuple):
+    """Nodes whose values are known.
+
+    Attributes
+    ----------
+    nodes : array of int, (l,)
+        Their numbers.
+    values : array, (l, c)
+        What they have: rows of probabilities.
+    weights : array, (l,), or None
+        How much each counts in Poisson learning; one by default.
+    """
+
+    nodes: NDArray[np.int64]
+    values: Array
+    weights: Array | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class SimilarityGraph:
     """How similar nodes are: a symmetric matrix of non-negative numbers.
@@ -49,13 +73,17 @@ class SimilarityGraph:
         The matrix W.
     degrees : array, (n,)
         The sums of its rows, D; one for a node that is similar to nobody.
+    device, dtype
+        Where and how precisely systems are solved.
     """
 
     similarities: csr_array
     degrees: Array
+    device: torch.device = CPU
+    dtype: torch.dtype = torch.float64
 
     @classmethod
-    def from_neighbors(cls, neighbors: Neighbors) -> SimilarityGraph:
+    def from_neighbors(cls, neighbors: Neighbors, **where: Any) -> SimilarityGraph:
         """Weigh neighbours by exp(−4 d² / d_k²), d_k being the distance to the k-th, and symmetrise.
 
         These are the weights of Calder et al. (2020). A row that is among its own neighbours is not similar
@@ -69,13 +97,13 @@ class SimilarityGraph:
         there = neighbors.indices.cpu().numpy().ravel()
         others = owners != there
         directed = csr_array((weights.ravel()[others], (owners[others], there[others])), shape=(n, n))
-        return cls.from_matrix((directed + directed.T) / 2)
+        return cls.from_matrix((directed + directed.T) / 2, **where)
 
     @classmethod
-    def from_matrix(cls, similarities: csr_array) -> SimilarityGraph:
+    def from_matrix(cls, similarities: csr_array, **where: Any) -> SimilarityGraph:
         """Take a symmetric sparse matrix of non-negative numbers."""
         degrees = np.asarray(similarities.sum(axis=1)).ravel()
-        return cls(similarities, np.where(degrees > 0, degrees, 1))
+        return cls(similarities, np.where(degrees > 0, degrees, 1), **where)
 
     def __len__(self) -> int:
         return len(self.degrees)
@@ -105,22 +133,42 @@ class SimilarityGraph:
             Rows of probabilities if targets and prior are. A node that is connected to no labelled one gets
             the same for all classes if there is no prior.
         """
-        free = np.ones(len(self))
-        free[labelled] = 0
-        root = np.sqrt(self.degrees)
-        fixed = np.zeros((len(self), targets.shape[1]))
-        fixed[labelled] = targets
-        right = self.similarities @ fixed
-        if prior is not None:
-            right += strength * self.degrees[:, None] * prior
-        scale = (free / root)[:, None]
+        priors = None if prior is None else torch.from_numpy(np.asarray(prior)[:, None])
+        found = self.smooth_all([Given(labelled, targets)], priors, strength)
+        return np.asarray(found[:, 0].cpu().double().numpy())
 
-        def multiply(vectors: Array) -> Array:
-            product: Array = (1 + strength) * vectors - scale * (self.similarities @ (scale * vectors))
-            return product
+    def smooth_all(self, given: Sequence[Given], priors: Tensor | None, strength: float) -> Tensor:
+        """Do as `smooth` does for several sets of labelled nodes at a time.
 
-        solution = scale * _solve(multiply, scale * right)
-        return _as_probabilities(fixed + solution)
+        Parameters
+        ----------
+        given : sequence of Given
+            The labelled nodes of each problem.
+        priors : Tensor, (n, problems, c), or None
+            What every node tends to in each.
+        strength : float
+            λ.
+
+        Returns
+        -------
+        Tensor, (n, problems, c)
+        """
+        fixed = self._zeros(given)
+        free = torch.ones_like(fixed[..., :1])
+        for problem, (nodes, values, _) in enumerate(given):
+            there = torch.as_tensor(nodes, device=self.device)
+            fixed[there, problem] = torch.as_tensor(values, device=self.device, dtype=self.dtype)
+            free[there, problem] = 0
+        # With v = D^(1/2) u and S = D^(-1/2) W D^(-1/2), zero at the fixed nodes: ((1 + λ) − S) v = right.
+        right = self._spread(self._roots * fixed)
+        if priors is not None:
+            right += strength * self._roots * priors.to(self.device, self.dtype)
+        right *= free
+
+        def multiply(vectors: Tensor) -> Tensor:
+            return (1 + strength) * vectors - free * self._spread(vectors)
+
+        return _as_probabilities(fixed + _solve(multiply, right) / self._roots)
 
     def spread_poisson(
         self,
@@ -148,47 +196,82 @@ class SimilarityGraph:
         array, (n, c)
             The potential of each class; the greatest is the label. Its size has no meaning.
         """
-        root = np.sqrt(self.degrees)[:, None]
-        right = np.zeros((len(self), targets.shape[1]))
-        counts = np.ones(len(labelled)) if weights is None else weights
-        mean = counts @ targets / counts.sum()
-        np.add.at(right, labelled, counts[:, None] * (targets - mean))
+        found = self.spread_poisson_all([Given(labelled, targets, weights)], damping)
+        return np.asarray(found[:, 0].cpu().double().numpy())
 
-        def multiply(vectors: Array) -> Array:
-            product: Array = (1 + damping) * vectors - (self.similarities @ (vectors / root)) / root
-            return product
+    def spread_poisson_all(self, given: Sequence[Given], damping: float = POISSON_DAMPING) -> Tensor:
+        """Do as `spread_poisson` does for several sets of labelled nodes, (n, problems, c)."""
+        right = self._zeros(given)
+        for problem, (nodes, values, weights) in enumerate(given):
+            counts = np.ones(len(nodes)) if weights is None else weights
+            flow = counts[:, None] * (values - counts @ values / counts.sum())
+            there = torch.as_tensor(nodes, device=self.device)
+            flow_here = torch.as_tensor(flow, device=self.device, dtype=self.dtype)
+            right[:, problem].index_add_(0, there, flow_here)
 
-        return _solve(multiply, right / root) / root
+        def multiply(vectors: Tensor) -> Tensor:
+            return (1 + damping) * vectors - self._spread(vectors)
+
+        return _solve(multiply, right / self._roots) / self._roots
+
+    def _zeros(self, given: Sequence[Given]) -> Tensor:
+        shape = (len(self), len(given), given[0].values.shape[1])
+        return torch.zeros(shape, device=self.device, dtype=self.dtype)
+
+    @cached_property
+    def _roots(self) -> Tensor:
+        """D^(1/2), (n, 1, 1)."""
+        return torch.from_numpy(np.sqrt(self.degrees)).to(self.device, self.dtype)[:, None, None]
+
+    @cached_property
+    def _spread(self) -> Callable[[Tensor], Tensor]:
+        """What multiplies vectors (n, problems, c) with S = D^(-1/2) W D^(-1/2)."""
+        from scipy.sparse import diags_array
+
+        inverse = diags_array(1 / np.sqrt(self.degrees))
+        matrix = (inverse @ self.similarities @ inverse).tocsr()
+        matrix.data = matrix.data.astype(np.float64 if self.dtype == torch.float64 else np.float32)
+        if self.device.type == "cpu":  # scipy's product is there on every machine, and as fast as torch's
+            return lambda vectors: torch.from_numpy(matrix @ vectors.flatten(1).numpy()).view_as(vectors)
+        with warnings.catch_warnings():  # torch calls such matrices a beta
+            warnings.filterwarnings("ignore", "Sparse (CSR|invariant)", UserWarning)
+            there = torch.sparse_csr_tensor(
+                torch.from_numpy(matrix.indptr.astype(np.int64)),
+                torch.from_numpy(matrix.indices.astype(np.int64)),
+                torch.from_numpy(matrix.data),
+                matrix.shape,
+                device=self.device,
+            )
+        return lambda vectors: (there @ vectors.flatten(1)).view_as(vectors)
 
 
-def _solve(multiply: Callable[[Array], Array], right: Array) -> Array:
-    """Solve a positive system for several right-hand sides at a time, (n, c), by conjugate gradients.
+@one_thread()
+def _solve(multiply: Callable[[Tensor], Tensor], right: Tensor) -> Tensor:
+    """Solve a positive system for many right-hand sides at a time, (n, problems, c), by conjugate gradients.
 
     SciPy's takes one at a time, and reads the sparse matrix for each of them anew.
     """
-    solution, residual = np.zeros_like(right), right.copy()
-    direction = residual.copy()
-    squares = np.einsum("ij,ij->j", residual, residual)
+    solution, residual = torch.zeros_like(right), right.clone()
+    direction = residual.clone()
+    squares = (residual * residual).sum(0)
     enough = _TOLERANCE**2 * squares
     for _ in range(_MOST_STEPS):
-        if (squares <= enough).all():
+        if bool((squares <= enough).all()):
             break
         product = multiply(direction)
-        curvature = np.einsum("ij,ij->j", direction, product)
-        step = np.divide(squares, curvature, out=np.zeros_like(squares), where=curvature > 0)
-        solution += step * direction
-        residual -= step * product
-        before, squares = squares, np.einsum("ij,ij->j", residual, residual)
-        direction *= np.divide(squares, before, out=np.zeros_like(squares), where=before > 0)
-        direction += residual
+        curvature = (direction * product).sum(0)
+        step = torch.where(curvature > 0, squares / curvature, 0)
+        solution.addcmul_(direction, step)
+        residual.addcmul_(product, step, value=-1)
+        before, squares = squares, (residual * residual).sum(0)
+        direction.mul_(torch.where(before > 0, squares / before, 0)).add_(residual)
     else:
         logger.warning("Conjugate gradients ended after %d steps, short of their tolerance.", _MOST_STEPS)
     return solution
 
 
-def _as_probabilities(values: Array) -> Array:
+def _as_probabilities(values: Tensor) -> Tensor:
     """Make rows sum to one; a row without anything positive is the same for all classes."""
-    values = np.clip(values, 0, None)
-    total = values.sum(axis=1, keepdims=True)
-    uniform: Any = 1 / values.shape[1]
-    return np.where(total > 0, values / np.where(total > 0, total, 1), uniform)
+    values = values.clamp_min(0)
+    total = values.sum(-1, keepdim=True)
+    return torch.where(total > 0, values / torch.where(total > 0, total, 1), 1 / values.shape[-1])

@@ -50,19 +50,27 @@ class LocalScale:
 
     def among(self, k: int) -> Neighbors:
         """Find the k nearest other points of every point by the scaled distance, (n_points, k)."""
+        return self.among_both(k)[0]
+
+    def among_both(self, k: int) -> tuple[Neighbors, Neighbors]:
+        """Find the k nearest other points of every point by the scaled distance, and by the plain one."""
         check_neighbours(k, self.n_points, "LocalScale.among")
         most = min(max(_TIMES * k, NEAREST_CANDIDATES), self.n_points - 1)
         found = self._candidates
         if found is None or found.indices.shape[1] < most:
             found = self.search.among(most)
-        return choose_by_scale(found, self.scales, self.scales, k)
+        return choose_by_scale(found, self.scales, self.scales, k), found.first(k)
 
     def query(self, rows: object, k: int) -> Neighbors:
         """Find the k nearest points of every row by the scaled distance, (q, k); a row has a μ of its own."""
+        return self.query_both(rows, k)[0]
+
+    def query_both(self, rows: object, k: int) -> tuple[Neighbors, Neighbors]:
+        """Find the k nearest points of every row by the scaled distance, and by the plain one."""
         check_count("k", k, "LocalScale.query")
         found = self.search.query(rows, min(max(_TIMES * k, NEAREST_CANDIDATES), self.n_points))
         own = found.distances[:, :_NEAREST].mean(1).clamp_min(self._floor())
-        return choose_by_scale(found, own, self.scales, k)
+        return choose_by_scale(found, own, self.scales, k), found.first(k)
 
     def _measure(self) -> Tensor:
         """Return μ of every point, and keep the candidates that were found on the way."""

@@ -26,7 +26,7 @@ from dahgnn.training.run import Labelled, Parts
 # Epochs between two looks at the loss on a CUDA device.
 _EPOCHS_A_LOOK = 16
 # How much of the propagated features the updates may leave out; what the networks say is of all of them.
-_LEAVE_OUT = 0.01
+LEAVE_OUT = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class Classroom:
         """
         network.to(self.device)
         if self._folded is None:  # it depends on the settings of a network alone
-            self._folded = network.fold(self.features, self.hypergraph, self.config.precision, _LEAVE_OUT)
+            self._folded = network.fold(self.features, self.hypergraph, self.config.precision, LEAVE_OUT)
         weights = labelled.weights
         here = Labelled(
             labelled.nodes.to(self.device),
