@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from dahgnn.classifier import judgement
-from dahgnn.classifier.judgement import Estimate, count_held_out, estimate_accuracy, judge_held_out
-from dahgnn.classifier.opinions import Known, spread_labels
+from dahgnn.classifier.judgement import (
+    Estimate,
+    count_held_out,
+    estimate_accuracy,
+    gain_of_all,
+    judge_held_out,
+)
+from dahgnn.classifier.opinions import Known
 from dahgnn.classifier.stacking import CANDIDATES
-from dahgnn.graph.diffusion import SimilarityGraph
-from dahgnn.graph.neighbours import build_search
 
 
 def test_a_label_held_out_several_times_counts_once():
@@ -66,14 +70,9 @@ def test_a_judgement_may_have_nothing_or_little_to_judge(folds):
     np.testing.assert_allclose(shares, np.full((len(places), 3), 1 / 3))
 
 
-def make(n_known, n_classes=2, folds=(), n=60):
-    """Labels of rows of overlapping classes, and the graph of the rows."""
-    generator = np.random.default_rng(0)
-    labels = np.arange(n) % n_classes
-    rows = 1.5 * generator.normal(size=(n_classes, 3))[labels] + generator.normal(size=(n, 3))
-    graph = SimilarityGraph.from_neighbors(build_search(rows).among(5))
-    folds = [np.array(fold) for fold in folds]
-    return Known(np.arange(n_known), labels[:n_known], np.ones(n_known), n_classes, folds), graph
+def make(n_known):
+    """Labels of two classes in turn."""
+    return Known(np.arange(n_known), np.arange(n_known) % 2, np.ones(n_known), 2, [])
 
 
 def wilson(accuracy, n):
@@ -85,11 +84,11 @@ def wilson(accuracy, n):
 
 
 def test_classes_count_by_their_shares_among_all_rows():
-    known, _ = make(10)
+    known = make(10)
     right = np.array([1, 1, 1, 0, 1, 0, 1, 0, 1, 0], dtype=bool)  # all of class 0, one of five of class 1
     said = np.eye(2)[np.where(right, known.labels, 1 - known.labels)]
     everybody = np.eye(2)[[0] * 45 + [1] * 15]
-    found = estimate_accuracy(known, np.arange(10), said, everybody, None)
+    found = estimate_accuracy(known, np.arange(10), said, everybody, 0.0)
     assert found.accuracy == pytest.approx(0.75 * 1.0 + 0.25 * 0.2)
     assert found.n == 10
     low, high = wilson(0.75, 8)  # the weights of the ten are worth eight, of which six are right
@@ -97,28 +96,26 @@ def test_classes_count_by_their_shares_among_all_rows():
 
 
 def test_who_gives_all_rows_to_one_class_is_not_right_for_it():
-    known, _ = make(12)
+    known = make(12)
     said, everybody = np.tile([0.51, 0.49], (12, 1)), np.tile([0.51, 0.49], (60, 1))
-    found = estimate_accuracy(known, np.arange(12), said, everybody, None)
+    found = estimate_accuracy(known, np.arange(12), said, everybody, 0.0)
     assert found.accuracy == pytest.approx(0.51)
 
 
 def test_rows_without_a_held_out_label_are_not_judged():
-    known, _ = make(20)
+    known = make(20)
     held = np.arange(3, 11)
     said = np.eye(2)[known.labels[held]]
     said[0] = said[0, ::-1]
-    found = estimate_accuracy(known, held, said, np.eye(2)[np.arange(60) % 2], None)
+    found = estimate_accuracy(known, held, said, np.eye(2)[np.arange(60) % 2], 0.0)
     assert found.accuracy == pytest.approx(0.5 * 1 + 0.5 * 3 / 4)
     assert found.n == 8
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_too_few_labels_tell_nothing(n):
-    known, graph = make(20)
-    assert (
-        estimate_accuracy(known, np.arange(n), np.eye(2)[known.labels[:n]], np.ones((60, 2)), graph) is None
-    )
+    known = make(20)
+    assert estimate_accuracy(known, np.arange(n), np.eye(2)[known.labels[:n]], np.ones((60, 2)), 0.0) is None
 
 
 def test_a_class_that_is_never_held_out_is_left_out_if_it_is_small():
@@ -127,49 +124,33 @@ def test_a_class_that_is_never_held_out_is_left_out_if_it_is_small():
     said = np.eye(3)[labels[:8]]
     said[0] = said[1]
     small, large = (np.eye(3)[[0] * 20 + [1] * 20 + [2] * count] for count in (4, 20))
-    found = estimate_accuracy(known, np.arange(8), said, small, None)
+    found = estimate_accuracy(known, np.arange(8), said, small, 0.0)
     assert found.accuracy == pytest.approx(7 / 8)
     assert found.low < found.accuracy < found.high
-    assert estimate_accuracy(known, np.arange(8), said, large, None) is None
+    assert estimate_accuracy(known, np.arange(8), said, large, 0.0) is None
 
 
-@pytest.mark.parametrize(("worth", "expected"), [(0.1, 0.8443), (-0.1, 0.7557), (0.9, 1.0), (-2.0, 0.0)])
-def test_what_another_fold_is_worth_is_added(monkeypatch, worth, expected):
-    known, graph = make(10, folds=[[0, 1], [2, 3], [4, 5]])
+@pytest.mark.parametrize(("gain", "expected"), [(0.1, 0.9), (0.0, 0.8), (0.9, 1.0)])
+def test_what_all_labels_gain_is_added(gain, expected):
+    known = make(10)
     said = np.eye(2)[known.labels]
     said[:2] = said[:2, ::-1]  # one of each class is wrong
-    monkeypatch.setattr(judgement, "_worth_of_a_fold", lambda *_: (worth, 0.2))
-    everybody = np.eye(2)[np.arange(60) % 2]
-    found = estimate_accuracy(known, np.arange(10), said, everybody, graph)
-    assert found.accuracy == pytest.approx(expected, abs=1e-4)  # a third fold is worth 0.443 of a second
+    found = estimate_accuracy(known, np.arange(10), said, np.eye(2)[np.arange(60) % 2], gain)
+    assert found.accuracy == pytest.approx(expected)
     assert 0 <= found.low <= found.accuracy <= found.high <= 1
-    assert estimate_accuracy(known, np.arange(10), said, everybody, None).accuracy == pytest.approx(0.8)
 
 
-def test_the_worth_of_a_fold_is_that_of_leaving_out_one_or_two():
-    folds = [[0, 1, 2, 9], [3, 4, 5], [6, 7, 8]]
-    known, graph = make(24, 3, folds)
-    shares = np.array([0.5, 0.3, 0.2])
-    recalls, every = {}, {}
-    for count in (1, 2):
-        right = {0: [], 1: [], 2: []}
-        for number, fold in enumerate(folds):
-            out = {row for each in range(count) for row in folds[(number + each) % 3]}
-            seen = np.array([row for row in range(24) if row not in out])
-            said = spread_labels(known, graph, [seen])[:, 0].argmax(1)
-            for row in fold:
-                right[known.labels[row]].append(said[row] == known.labels[row])
-        recalls[count] = np.array([np.mean(right[each]) for each in range(3)])
-        every[count] = np.concatenate([right[each] for each in range(3)])
-    expected = shares @ recalls[1] - shares @ recalls[2]
-    worth, changed = judgement._worth_of_a_fold(known, graph, shares)
-    assert worth == pytest.approx(expected)
-    assert changed == pytest.approx((every[1] != every[2]).mean())
+def test_the_gain_is_how_much_likelier_the_final_classes_are():
+    whole = np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]])
+    same, other = whole.copy(), np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    assert gain_of_all(whole, [same]) == 0
+    assert gain_of_all(whole, [other]) == pytest.approx((0.5 + 0.1) / 2)
+    assert gain_of_all(whole, [same, other]) == pytest.approx(0.15)
 
 
-def test_a_class_that_would_lose_its_last_label_leaves_the_worth_open():
-    known, graph = make(4, folds=[[0], [2], [1]])  # rows 0 and 2 are all there is of class 0
-    assert judgement._worth_of_a_fold(known, graph, np.array([0.5, 0.5])) == (0, 0)
+def test_without_rows_or_parts_there_is_no_gain():
+    assert gain_of_all(np.empty((0, 3)), [np.empty((0, 3))]) == 0
+    assert gain_of_all(np.eye(3), []) == 0
 
 
 def test_an_estimate_is_a_value():

@@ -16,7 +16,6 @@ from dahgnn.classifier.opinions import (
     balance,
     potential_distributions,
     smooth_new,
-    spread_labels,
     usual_potential,
 )
 from dahgnn.classifier.stacking import CANDIDATES, Candidate
@@ -253,19 +252,29 @@ def test_the_two_graphs_have_opinions_of_their_own(table, graphs):
     np.testing.assert_array_equal(chosen.of(Candidate("poisson", 0.1)), one)
 
 
-def test_labels_spread_as_the_favourite_candidate_has_it(table, graphs):
+@pytest.mark.usefixtures("fixed_settings", "precise")
+def test_a_sample_tells_what_is_said_without_each_fold(table, graphs):
     features, labels = table
     known = know(labels)
     found = Opinions(features, known, say(3), graphs)
-    said = spread_labels(known, graphs.chosen, known.parts)
-    assert said.shape == (N, 3, CLASSES)
-    favourite = Candidate("poisson", 0.1)
-    held = np.concatenate([said[fold, number] for number, fold in enumerate(known.folds)])
-    np.testing.assert_allclose(held, found.held_out(favourite), atol=1e-6)
-    np.testing.assert_allclose(said[:, 2], found.of(favourite), atol=1e-6)
-    for number, part in enumerate(known.parts):
-        each = spread_labels(known, graphs.chosen, [part])
-        np.testing.assert_allclose(said[:, number], each[:, 0], atol=CLOSE)
+    assert not np.isin(found.sample, known.rows).any()
+    assert len(found.sample) == N - len(known.rows)
+    for candidate in found.candidates:
+        whole = found.without(len(known.folds), candidate)  # the last part are all labels
+        np.testing.assert_array_equal(whole, found.of(candidate)[found.sample])
+    seen = known.seen(1)
+    fewer = Known(known.rows[seen], known.labels[seen], known.weights[seen], CLASSES, [])
+    expected = Opinions(features, fewer, [say(3)[1]], graphs)
+    for candidate in found.candidates:
+        there = expected.of(candidate)[found.sample]
+        np.testing.assert_allclose(found.without(1, candidate), there, atol=2e-3, err_msg=str(candidate))
+
+
+def test_a_sample_of_many_rows_is_small(table, graphs, monkeypatch):
+    features, labels = table
+    monkeypatch.setattr(module, "_SAMPLE", 5 * CLASSES)
+    found = Opinions(features, know(labels), say(3), graphs)
+    assert len(set(found.sample)) == 5
 
 
 def test_without_a_graph_nothing_spreads(table):

@@ -14,7 +14,13 @@ from torch import Tensor
 
 from dahgnn.checks import as_tensor, bad_type, bad_value, check_in_range
 from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation, equal_rows, mean_distributions
-from dahgnn.classifier.judgement import Estimate, count_held_out, estimate_accuracy, judge_held_out
+from dahgnn.classifier.judgement import (
+    Estimate,
+    count_held_out,
+    estimate_accuracy,
+    gain_of_all,
+    judge_held_out,
+)
 from dahgnn.classifier.labels import split_labels
 from dahgnn.classifier.opinions import Graphs, Known, Opinions, balance
 from dahgnn.classifier.stacking import Candidate, learn_stack
@@ -253,6 +259,11 @@ class Fitter:
             fitted=Evaluation(distributions, _mean_logits(trained), np.zeros(len(distributions))),
         )
         rows, judged = judge_held_out(candidates, held, known, places, combined.factors)
+        without = [
+            combined.finish([opinions.without(fold, each) for each in combined.stack.candidates])
+            for fold in range(len(known.folds) if known.refit else 0)
+        ]
+        gain = gain_of_all(distributions[opinions.sample], without)
         return Fit(
             ensemble=replace(ensemble, fitted=self._evaluate_fitted(ensemble)),
             history=trained.history,
@@ -260,9 +271,7 @@ class Fitter:
             interrupted=trained.interrupted,
             held_out=rows,
             held_out_distributions=judged,
-            estimate=estimate_accuracy(
-                known, rows, judged, distributions, around.graphs and around.graphs.chosen
-            ),
+            estimate=estimate_accuracy(known, rows, judged, distributions, gain),
         )
 
     def _train(

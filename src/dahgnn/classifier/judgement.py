@@ -6,20 +6,21 @@ strongly an expert is penalised, and how long the networks train, is chosen once
 
 Two things would still bend the result. The labelled rows may have other shares of the classes than all rows
 have, so classes count by the shares that they have in the mean distribution. And each opinion has been formed
-without a fifth of the labels: how much that costs is told by leaving out another fifth.
+without a fifth of the labels, and by one network in place of five: how much that costs is told by rows
+without a label, whose classes it makes less likely.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dahgnn.classifier.opinions import Known, spread_labels
+from dahgnn.classifier.opinions import Known
 from dahgnn.classifier.stacking import Candidate, Stack, learn_stack
-from dahgnn.graph.diffusion import SimilarityGraph
 
 Array = NDArray[Any]
 
@@ -100,8 +101,26 @@ def _apply(stack: Stack, candidates: list[Candidate], opinions: list[Array]) -> 
     return stack.combine([opinions[candidates.index(candidate)] for candidate in stack.candidates])
 
 
+def gain_of_all(whole: Array, parts: Sequence[Array]) -> float:
+    """Return how much more is right by all labels than by some, as far as the former can tell.
+
+    If the final distributions are true, they tell how often either is right.
+
+    Parameters
+    ----------
+    whole : array, (s, c)
+        The final distributions of some rows without a label.
+    parts : sequence of array, (s, c)
+        What is said of them without some of the labels.
+    """
+    if not (len(whole) and len(parts)):
+        return 0.0
+    chosen = np.stack([part.argmax(1) for part in parts], 1)  # (s, parts)
+    return float((whole.max(1, keepdims=True) - np.take_along_axis(whole, chosen, 1)).mean())
+
+
 def estimate_accuracy(
-    known: Known, rows: Array, said: Array, distributions: Array, graph: SimilarityGraph | None
+    known: Known, rows: Array, said: Array, distributions: Array, gain: float
 ) -> Estimate | None:
     """Estimate how many of the unlabelled rows are right.
 
@@ -113,8 +132,8 @@ def estimate_accuracy(
         Held-out rows and what is said of them.
     distributions : array, (n, c)
         The probabilities of all rows.
-    graph : SimilarityGraph or None
-        To tell what another fold of labels is worth.
+    gain : float
+        How much more is right than what is said of the held-out rows, see `gain_of_all`.
     """
     from scipy.stats import binomtest
 
@@ -126,33 +145,13 @@ def estimate_accuracy(
     shares = distributions.mean(0)
     if shares[np.bincount(labels, minlength=len(shares)) == 0].sum() > _MOST_UNJUDGED:
         return None
-    accuracy = _weigh_classes(right, labels, shares)
+    accuracy = min(_weigh_classes(right, labels, shares) + gain, 1.0)
     weights = shares[labels] / np.bincount(labels, minlength=len(shares))[labels]
     effective = weights.sum() ** 2 / (weights**2).sum() if weights.any() else len(rows)
-    if graph is not None and len(known.folds) > 2:
-        ratio = _next_fold(len(known.folds))
-        worth, changed = _worth_of_a_fold(known, graph, shares)
-        accuracy += ratio * worth
-        # What is added is measured by the same few labels, so that it makes the interval wider.
-        spread = max(accuracy * (1 - accuracy), 1 / len(rows))
-        effective /= 1 + ratio**2 * changed / spread
-    accuracy = min(max(accuracy, 0.0), 1.0)
     count = max(1, round(effective))
     interval = binomtest(round(accuracy * count), count).proportion_ci(method="wilson")
     low, high = min(interval.low, accuracy), max(interval.high, accuracy)
     return Estimate(accuracy=accuracy, low=float(low), high=float(high), n=len(rows))
-
-
-def _next_fold(count: int) -> float:
-    """Return what the last of so many folds adds, in what the last but one adds, if errors fall as n^(−1/2).
-
-    Examples
-    --------
-    >>> round(_next_fold(5), 2)
-    0.68
-    """
-    most, fewer = ((count - left) / count for left in (1, 2))
-    return float((most**-0.5 - 1) / (fewer**-0.5 - most**-0.5))
 
 
 def _weigh_classes(right: Array, labels: Array, shares: Array) -> float:
@@ -164,25 +163,3 @@ def _weigh_classes(right: Array, labels: Array, shares: Array) -> float:
     recalls = np.bincount(labels, weights=right, minlength=len(shares)) / np.maximum(counts, 1)
     shares = np.where(counts > 0, shares, 0)
     return float(shares @ recalls / shares.sum()) if shares.sum() > 0 else float(right.mean())
-
-
-def _worth_of_a_fold(known: Known, graph: SimilarityGraph, shares: Array) -> tuple[float, float]:
-    """Return how much more is right by all folds but one than by all but two, and how many rows differ.
-
-    It is measured by labels that spread over the graph, which takes no training.
-    """
-    count = len(known.folds)
-    parts = [known.seen(number) for number in range(count)]
-    parts += [known.seen(number, (number + 1) % count) for number in range(count)]
-    # Where some class would lose its last label, nothing can be told.
-    if any(len(np.unique(known.labels[seen])) < known.n_classes for seen in parts):
-        return 0.0, 0.0
-    said = spread_labels(known, graph, parts).argmax(2)
-    labels = [known.labels[places] for places in known.held_places]
-    right = [
-        said[known.folds[number % count], number] == labels[number % count] for number in range(2 * count)
-    ]
-    by_class = np.concatenate(labels)
-    both = [np.concatenate(right[:count]), np.concatenate(right[count:])]
-    more, less = (_weigh_classes(each, by_class, shares) for each in both)
-    return more - less, float((both[0] != both[1]).mean())

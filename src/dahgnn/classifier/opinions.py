@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.classifier.experts import FeatureExpert, KernelExpert, LabelledRows, LinearExpert, Model
-from dahgnn.classifier.stacking import CANDIDATES, FAVOURITE, POISSON_EXPERTS, Candidate
+from dahgnn.classifier.stacking import CANDIDATES, POISSON_EXPERTS, Candidate
 from dahgnn.classifier.trees import TreesExpert
 from dahgnn.graph.diffusion import Given, SimilarityGraph
 
@@ -31,6 +31,8 @@ FEATURE_EXPERTS: Mapping[str, FeatureExpert] = {
 }
 # By what Poisson learning's potentials are multiplied before the softmax, in units of their usual maximum.
 _SHARPNESS = 5.0
+# Numbers of a distribution, in all, that a sample of the rows without a label has at the most.
+_SAMPLE = 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +104,24 @@ class Graphs(NamedTuple):
     plain: SimilarityGraph | None = None
 
 
+class _Said(NamedTuple):
+    """What a candidate says.
+
+    Attributes
+    ----------
+    held_out : array, (h, c)
+        Of each fold's rows, without their labels.
+    whole : array, (n, c)
+        Of all rows, by all labels.
+    of_sample : Tensor, (s, parts, c)
+        Of the rows of the sample, by each part of the labels.
+    """
+
+    held_out: Array
+    whole: Array
+    of_sample: Tensor
+
+
 class Opinions:
     """The candidates' distributions: for all fitted rows, and for held-out ones without their labels.
 
@@ -124,6 +144,8 @@ class Opinions:
         The experts that look at features, as they are in the end.
     potentials : dict of str to array, (n, c)
         Poisson learning's, by the name of the expert.
+    sample : array of int, (s,)
+        Some rows without a label, of which it is kept what is said without each fold.
     """
 
     def __init__(
@@ -133,7 +155,8 @@ class Opinions:
         self.candidates: list[Candidate] = []
         self.models: dict[str, Model] = {}
         self.potentials: dict[str, Array] = {}
-        self._said: dict[Candidate, tuple[Array, Array]] = {}
+        self.sample = _sample_others(known, len(features))
+        self._said: dict[Candidate, _Said] = {}
         self._given = [known.given(part) for part in known.parts]
         said = torch.from_numpy(np.stack(networks if known.refit else networks[-1:], 1))
         self._hear("networks", said.to(features), graphs and graphs.chosen)
@@ -157,11 +180,15 @@ class Opinions:
 
     def of(self, candidate: Candidate) -> Array:
         """Return a candidate's distributions for all rows, (n, c)."""
-        return self._said[candidate][1]
+        return self._said[candidate].whole
 
     def held_out(self, candidate: Candidate) -> Array:
         """Return what a candidate says of each fold's rows without having seen them, (h, c), fold by fold."""
-        return self._said[candidate][0]
+        return self._said[candidate].held_out
+
+    def without(self, fold: int, candidate: Candidate) -> Array:
+        """Return what a candidate says of the rows of the sample without a fold's labels, (s, c)."""
+        return self._said[candidate].of_sample[:, fold].double().numpy()
 
     def _hear(self, name: str, priors: Tensor | None, graph: SimilarityGraph | None) -> None:
         """Keep what the candidates of an expert say.
@@ -186,8 +213,11 @@ class Opinions:
                 said[torch.from_numpy(fold).to(said.device), number if self.known.refit else 0]
                 for number, fold in enumerate(self.known.folds)
             ]
-            held_out = torch.cat([said[:0, 0], *held]).double().cpu().numpy()
-            self._said[candidate] = held_out, said[:, -1].double().cpu().numpy()
+            self._said[candidate] = _Said(
+                held_out=torch.cat([said[:0, 0], *held]).double().cpu().numpy(),
+                whole=said[:, -1].double().cpu().numpy(),
+                of_sample=said[torch.from_numpy(self.sample).to(said.device)].cpu(),
+            )
 
     def _spread(self, name: str, graph: SimilarityGraph) -> Tensor:
         """Spread the labels of each part by Poisson learning, (n, parts, c)."""
@@ -196,11 +226,11 @@ class Opinions:
         return potential_distributions(potentials)
 
 
-def spread_labels(known: Known, graph: SimilarityGraph, parts: Sequence[Array]) -> Array:
-    """Return what `FAVOURITE` says of all rows from each of some parts of the labels, (n, parts, c)."""
-    given = [known.given(part) for part in parts]
-    priors = potential_distributions(graph.spread_poisson_all(given))
-    return np.asarray(graph.smooth_all(given, priors, FAVOURITE.strength).cpu().numpy())
+def _sample_others(known: Known, n: int) -> Array:
+    """Draw some of the rows without a label, ascending."""
+    others = np.setdiff1d(np.arange(n), known.rows)
+    count = min(len(others), _SAMPLE // known.n_classes)
+    return np.sort(np.random.default_rng(0).choice(others, count, replace=False))
 
 
 def potential_distributions(potentials: Tensor, usual: Tensor | None = None) -> Tensor:
