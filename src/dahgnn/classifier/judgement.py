@@ -12,6 +12,7 @@ without a label, whose classes it makes less likely.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from dahgnn.classifier.stacking import Candidate, Stack, learn_stack
 
 Array = NDArray[Any]
 
+# Of the normal distribution, for 95 % on both sides.
+_QUANTILE = 1.959964
 # Random parts of held-out labels by which a combination is judged if all of them are in one fold.
 _PARTS = 5
 # Held-out labels that an accuracy can be told from, and the greatest share of rows in classes without any.
@@ -135,8 +138,6 @@ def estimate_accuracy(
     gain : float
         How much more is right than what is said of the held-out rows, see `gain_of_all`.
     """
-    from scipy.stats import binomtest
-
     if len(rows) < _FEWEST:
         return None
     labels = known.labels[np.searchsorted(known.rows, rows)]
@@ -148,10 +149,19 @@ def estimate_accuracy(
     accuracy = min(_weigh_classes(right, labels, shares) + gain, 1.0)
     weights = shares[labels] / np.bincount(labels, minlength=len(shares))[labels]
     effective = weights.sum() ** 2 / (weights**2).sum() if weights.any() else len(rows)
-    count = max(1, round(effective))
-    interval = binomtest(round(accuracy * count), count).proportion_ci(method="wilson")
-    low, high = min(interval.low, accuracy), max(interval.high, accuracy)
-    return Estimate(accuracy=accuracy, low=float(low), high=float(high), n=len(rows))
+    others = len(distributions) - len(known.rows)
+    if others:  # of which more or fewer may be right than such rows are in the mean
+        effective = 1 / (1 / effective + 1 / others)
+    low, high = _interval(accuracy, effective)
+    return Estimate(accuracy=accuracy, low=low, high=high, n=len(rows))
+
+
+def _interval(share: float, n: float) -> tuple[float, float]:
+    """Return Wilson's (1927) interval of 95 % confidence for a share that n draws had."""
+    square = _QUANTILE**2 / n
+    centre = share + square / 2
+    half = math.sqrt(share * (1 - share) * square + square**2 / 4)
+    return max(0.0, (centre - half) / (1 + square)), min(1.0, (centre + half) / (1 + square))
 
 
 def _weigh_classes(right: Array, labels: Array, shares: Array) -> float:

@@ -177,7 +177,7 @@ def _read_text_file(path: Path, wanted: Wanted) -> Source:
             f"The file {path} must have no line of blanks alone among its rows. "
             f'Got {n_rows - len(frame)}. Write "" for a missing cell.'
         )
-    source = Source(n_rows=n_rows, cells={name: _from_series(frame.pop(name)) for name in header})
+    source = Source(n_rows=n_rows, cells={str(name): _from_series(cells) for name, cells in frame.items()})
     return _with_roles(path, source, wanted)
 
 
