@@ -152,11 +152,11 @@ def estimate_accuracy(
     others = len(distributions) - len(known.rows)
     if others:  # of which more or fewer may be right than such rows are in the mean
         effective = 1 / (1 / effective + 1 / others)
-    low, high = _interval(accuracy, effective)
+    low, high = wilson_interval(accuracy, effective)
     return Estimate(accuracy=accuracy, low=low, high=high, n=len(rows))
 
 
-def _interval(share: float, n: float) -> tuple[float, float]:
+def wilson_interval(share: float, n: float) -> tuple[float, float]:
     """Return Wilson's (1927) interval of 95 % confidence for a share that n draws had."""
     square = _QUANTILE**2 / n
     centre = share + square / 2

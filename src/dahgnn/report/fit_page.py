@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dahgnn.classifier.judgement import wilson_interval
 from dahgnn.report.fit_view import FitView, check_view, clean_text
 from dahgnn.report.html import COLOURS, colour, render_page
 from dahgnn.report.image_sheets import image_sheet
@@ -73,7 +74,9 @@ def fit_page(view: FitView) -> str:
     }
     data = {
         **_data(view, guess),
-        "bins": [(bin_.confidence, bin_.accuracy, bin_.n, *_wilson(bin_)) for bin_ in bins],
+        "bins": [
+            (bin_.confidence, bin_.accuracy, bin_.n, *wilson_interval(bin_.accuracy, bin_.n)) for bin_ in bins
+        ],
         "curves": curves,
         "best": [int(epoch) for epoch in view.best_epochs],
     }
@@ -169,14 +172,6 @@ def _calibration_error(bins: list[_Bin]) -> float | None:
     """Return the expected calibration error: the mean of |confidence − accuracy| over rows."""
     n = sum(bin_.n for bin_ in bins)
     return sum(bin_.n * abs(bin_.confidence - bin_.accuracy) for bin_ in bins) / n if n else None
-
-
-def _wilson(bin_: _Bin) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of the accuracy."""
-    from scipy.stats import binomtest
-
-    interval = binomtest(bin_.right, bin_.n).proportion_ci(confidence_level=0.95, method="wilson")
-    return float(interval.low), float(interval.high)
 
 
 def _curves(view: FitView) -> dict[str, list[tuple[list[int], list[float]]]]:
