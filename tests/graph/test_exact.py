@@ -187,18 +187,6 @@ def test_a_shortlist_holds_the_lowest_bounds(values, length, step, flipped, fall
     assert all(len(set(columns)) == length for columns in found.columns.tolist())
 
 
-@given(width=st.integers(1, 150), rows=st.integers(0, 5))
-def test_the_order_of_summation_is_fixed(width, rows):
-    terms = torch.rand(rows, width, generator=torch.Generator().manual_seed(width), dtype=torch.float64)
-    expected = []
-    for row in terms.tolist():
-        while len(row) > 1:
-            half = (len(row) + 1) // 2
-            row = [low + high for low, high in zip(row, [*row[half:], 0.0], strict=False)][:half]
-        expected.append(row[0])
-    assert module._fold(terms).tolist() == expected
-
-
 def test_coarse_float32_products_do_not_change_the_result():
     points = torch.randn(150, 20, generator=torch.Generator().manual_seed(5))
     reference = knn(points, 5).indices

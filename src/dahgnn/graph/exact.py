@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from dahgnn.checks import bad_value, check_count
+from dahgnn.ops.distances import squared_distances
 
 # Numbers that a tile of bounds may hold: 32 MiB in float32, which is enough for the CPU. A GPU waits for
 # the host between tiles, so that it gets larger ones, 256 MiB.
@@ -186,19 +187,8 @@ class ExhaustiveSearch:
 
     def _measure(self, here: Tensor, there: Tensor) -> Tensor:
         """Return squared distances of pairs in float64, of any shape; the same bits in any company."""
-        n = len(self.points)
-        # Both ends of a pair often ask for it.
-        pairs = torch.minimum(here, there) * n + torch.maximum(here, there)
-        pairs, asked = pairs.unique(return_inverse=True)
-        squares = torch.empty(len(pairs), dtype=torch.float64, device=pairs.device)
-        step = _rows_at_a_time(self.points)
-        for some, result in zip(pairs.split(step), squares.split(step), strict=True):
-            difference = self.points.index_select(0, some // n).double()
-            difference -= self.points.index_select(0, some % n)
-            if self.scale != 1:
-                difference *= self.scale
-            result.copy_(_fold(difference.mul_(difference)))
-        return squares[asked]
+        squares = squared_distances(self.points, here.flatten(), there.flatten(), self.scale)
+        return squares.view(here.shape)
 
 
 class _Shortlist:
@@ -308,24 +298,6 @@ def _group_minima(tile: Tensor) -> Tensor:
     if tile.stride(1) == 1:
         return torch.amin(tile.unflatten(1, (_GROUP, -1)), 1)
     return torch.amin(tile.T.unflatten(0, (_GROUP, -1)), 0).T
-
-
-def _fold(terms: Tensor) -> Tensor:
-    """Sum rows by halves, (m, d) to (m,), in place: an order of summation that no shape or device changes."""
-    while terms.shape[1] > _GROUP:
-        terms = _halve(terms)
-    # Short rows are slow to add, long columns are not.
-    terms = terms.T.contiguous().T
-    while terms.shape[1] > 1:
-        terms = _halve(terms)
-    return terms.squeeze(1)
-
-
-def _halve(terms: Tensor) -> Tensor:
-    """Add the second half of the columns to the first, which is the longer one if they are odd."""
-    half = (terms.shape[1] + 1) // 2
-    terms[:, : terms.shape[1] - half] += terms[:, half:]
-    return terms[:, :half]
 
 
 def _tile_size(points: Tensor) -> int:

@@ -73,6 +73,11 @@ def product_kernel_for(matrix: Tensor, columns: int) -> Callable[[Tensor, Tensor
     return None
 
 
+def distances_kernel_for(points: Tensor) -> Callable[[Tensor, Tensor, Tensor, float], Tensor] | None:
+    """Return the kernel for distances of pairs of these points, or None where plain PyTorch measures them."""
+    return cpu_kernels.squared_distances if kernels_for(points) is cpu_kernels else None
+
+
 def has_gpu_kernels(tensor: Tensor) -> bool:
     """Tell whether a CUDA device computes with such tensors by kernels, which a CUDA graph can hold."""
     return tensor.is_cuda and gpu_kernels.supports(tensor)

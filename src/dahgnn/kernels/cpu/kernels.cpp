@@ -34,6 +34,7 @@ constexpr int LANES = 4;  // numbers of single precision in a vector
 #include "backward.inl"
 #include "products.inl"
 #include "dropout.inl"
+#include "distances.inl"
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -48,6 +49,7 @@ constexpr int LANES = 8;
 #include "backward.inl"
 #include "products.inl"
 #include "dropout.inl"
+#include "distances.inl"
 }
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -60,6 +62,7 @@ constexpr int LANES = 16;
 #include "backward.inl"
 #include "products.inl"
 #include "dropout.inl"
+#include "distances.inl"
 }
 #pragma GCC pop_options
 #endif
@@ -148,6 +151,10 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t heads, int6
     void dahgnn_dropout_##name(int threads, int64_t rows, int64_t runs, int64_t units, const int64_t* seeds,         \
                                const int64_t* epochs, int64_t site, double rate, const T* values, T* result) {      \
         DISPATCH(dropout<T>(threads, rows, runs, units, seeds, epochs, site, rate, values, result))                 \
+    }                                                                                                                \
+    void dahgnn_squared_distances_##name(int threads, int64_t pairs, int64_t width, const T* points,                 \
+                                         const int64_t* here, const int64_t* there, double scale, double* squares) { \
+        DISPATCH(squared_distances<T>(threads, pairs, width, points, here, there, scale, squares))                   \
     }
 
 EXPORT(float, float32)

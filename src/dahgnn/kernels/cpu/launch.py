@@ -116,6 +116,17 @@ def dropout(values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: floa
     return result
 
 
+def squared_distances(points: Tensor, here: Tensor, there: Tensor, scale: float) -> Tensor:
+    """Return squared distances of pairs of points (n, d) in float64; here and there are (p,)."""
+    points, here, there = points.contiguous(), here.contiguous(), there.contiguous()
+    squares = points.new_empty(len(here), dtype=torch.float64)
+    _call(
+        "squared_distances", points.dtype, len(here), points.shape[1], points, here, there, float(scale),
+        squares,
+    )  # fmt: skip
+    return squares
+
+
 def messages_forward(
     wx: Tensor,
     e_term: Tensor,

@@ -1,0 +1,32 @@
+// Squared distances of pairs of rows in double precision, the same bits as those of the plain twin.
+
+// Adds the second half of the terms to the first, which is the longer one if they are odd, until one is left. The
+// terms are in memory before they are added: a product that is fused with a sum would be rounded once less.
+INLINE double sum_by_halves(double* __restrict terms, int64_t count) {
+    while (count > 1) {
+        const int64_t half = (count + 1) / 2;
+        const double* const rest = terms + half;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < count - half; ++j) terms[j] += rest[j];
+        count = half;
+    }
+    return terms[0];
+}
+
+// The pairs are given by the numbers of their rows among the points (n, width).
+template <typename T>
+void squared_distances(int threads, int64_t pairs, int64_t width, const T* points, const int64_t* here,
+                       const int64_t* there, double scale, double* squares) {
+    parallel(threads, pairs, [&](int64_t begin, int64_t end) {
+        std::vector<double> buffer(width);
+        double* const __restrict terms = buffer.data();
+        for (int64_t pair = begin; pair < end; ++pair) {
+            const T *const first = points + here[pair] * width, *const second = points + there[pair] * width;
+            for (int64_t j = 0; j < width; ++j) {
+                const double difference = (double(first[j]) - double(second[j])) * scale;
+                terms[j] = difference * difference;
+            }
+            squares[pair] = sum_by_halves(terms, width);
+        }
+    });
+}
