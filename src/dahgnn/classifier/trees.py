@@ -101,19 +101,12 @@ class TreesExpert:
     def fit(self, rows: LabelledRows, parts: Sequence[Array], settings: None) -> TreesModel:
         """Grow trees for each part."""
         del settings
-        from sklearn.ensemble import ExtraTreesClassifier
-
         chosen = rows.sample(_MOST_ROWS)
-        features = rows.features.cpu().numpy()
-        trees, distributions = [], []
+        features = np.ascontiguousarray(rows.features.cpu().numpy(), dtype=np.float32)
+        trees = []
         for part in parts:
             own = np.intersect1d(part, chosen)
-            forest = ExtraTreesClassifier(_TREES, random_state=0)
-            forest.fit(features[own], rows.labels[own], sample_weight=rows.weights[own])
-            trees += [each.tree_ for each in forest.estimators_]
-            shares = np.concatenate([each.tree_.value[:, 0, :] for each in forest.estimators_])
-            distributions.append(np.zeros((len(shares), rows.n_classes)))
-            distributions[-1][:, forest.classes_] = shares
+            trees += _grow(features[own], rows.targets[own], rows.weights[own])
         starts = np.cumsum([0, *(tree.node_count for tree in trees)])
         children = []
         for tree, start in zip(trees, starts[:-1], strict=True):
@@ -123,7 +116,7 @@ class TreesExpert:
             columns=np.maximum(np.concatenate([tree.feature for tree in trees]), -1).astype(np.int64),
             thresholds=np.concatenate([tree.threshold for tree in trees]),
             children=np.concatenate(children).astype(np.int64),
-            distributions=np.concatenate(distributions),
+            distributions=np.concatenate([tree.value[:, :, 0] for tree in trees]),
             roots=starts[:-1].astype(np.int64).reshape(len(parts), _TREES),
         )
 
@@ -138,6 +131,22 @@ class TreesExpert:
         if not ((model.roots >= 0) & (model.roots < len(nodes))).all():
             raise ValueError("The roots must be nodes. Got others.")
         return model
+
+
+def _grow(features: Array, targets: Array, weights: Array) -> list[Any]:
+    """Grow trees for rows (l, d) of float32 with distributions (l, c), and return scikit-learn's of them.
+
+    A tree of several regressions splits by the sum of their variances, which is the Gini impurity if exactly one
+    of the targets is one. Unlike a classifier it does not look anew for the classes in each of the many trees.
+    """
+    from sklearn import config_context
+    from sklearn.tree import ExtraTreeRegressor
+
+    seeds = np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=_TREES)
+    counts = None if (weights == 1).all() else weights
+    with config_context(skip_parameter_validation=True):
+        grown = [ExtraTreeRegressor(max_features="sqrt", random_state=int(seed)) for seed in seeds]
+        return [tree.fit(features, targets, counts, check_input=False).tree_ for tree in grown]
 
 
 def _check_shapes(model: TreesModel) -> None:
