@@ -7,9 +7,10 @@ import time
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dahgnn import DAHGNN, ModelConfig, TrainingConfig, fit
-from dahgnn.threads import FEW_ROWS, one_thread, side_by_side, threads_for
+from dahgnn.threads import FEW_ROWS, one_blas_thread, one_thread, side_by_side, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -161,3 +162,15 @@ def test_a_piece_that_interrupts_itself_ends_the_work():
     with pytest.raises(KeyboardInterrupt):
         side_by_side(work, 2, 2, nobody)
     assert torch.get_num_threads() == 3
+
+
+def test_blas_has_one_thread_in_the_block_and_what_it_had_behind_it():
+    def threads():
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    import scipy.optimize  # noqa: F401, with the library of SciPy
+
+    with threadpool_limits(2, user_api="blas"):
+        with one_blas_thread():
+            assert threads() == {1}
+        assert threads() == {2}

@@ -1,13 +1,17 @@
-"""How many threads torch has for a piece of work."""
+"""How many threads a piece of work has."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 Result = TypeVar("Result")
 
@@ -30,6 +34,20 @@ def threads_for(rows: int, wanted: int | None = None) -> Iterator[None]:
 def one_thread() -> contextlib._GeneratorContextManager[None]:
     """Give torch one thread for many small steps: several would wait for each other."""
     return threads_for(0)
+
+
+def one_blas_thread() -> contextlib.AbstractContextManager[Any]:
+    """Give NumPy and SciPy one thread for many tiny products: several would wait for each other."""
+    return _blas_libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _blas_libraries() -> ThreadpoolController:
+    # SciPy brings a library of its own, which is found if it is loaded.
+    import scipy.linalg.blas  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def side_by_side(

@@ -27,7 +27,7 @@ from dahgnn.nn.model import DAHGNN
 Array = NDArray[Any]
 
 # Rows of a prediction at a time.
-_BATCH = 4096
+_BATCH = 16384
 # A row is a fitted one if it is this near, by its length: float32 and float64 of the same numbers are.
 _ROUNDING = 1e-6
 

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dahgnn.threads import one_blas_thread
+
 Array = NDArray[Any]
 
 
@@ -153,7 +155,8 @@ def learn_stack(
         apart = weights - prior
         return float(strength * (apart @ apart) - likelihood), gradient + 2 * strength * apart
 
-    found = minimize(loss, prior, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(candidates))
+    with one_blas_thread():
+        found = minimize(loss, prior, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(candidates))
     return _make(candidates, found.x)
 
 
