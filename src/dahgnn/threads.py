@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -36,9 +36,11 @@ def one_thread() -> contextlib._GeneratorContextManager[None]:
     return threads_for(0)
 
 
-def one_blas_thread() -> contextlib.AbstractContextManager[Any]:
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
     """Give NumPy and SciPy one thread for many tiny products: several would wait for each other."""
-    return _blas_libraries().limit(limits=1, user_api="blas")
+    with _blas_libraries().limit(limits=1, user_api="blas"):
+        yield
 
 
 @cache

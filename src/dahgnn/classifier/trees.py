@@ -137,7 +137,7 @@ def _grow(features: Array, targets: Array, weights: Array) -> list[Any]:
     """Grow trees for rows (l, d) of float32 with distributions (l, c), and return scikit-learn's of them.
 
     A tree of several regressions splits by the sum of their variances, which is the Gini impurity if exactly
-    one of the targets is one. Unlike a classifier it does not look for the classes anew in each of many trees.
+    one of the targets is one. Unlike a classifier it does not look for the classes anew in each of the trees.
     """
     from sklearn import config_context
     from sklearn.tree import ExtraTreeRegressor
