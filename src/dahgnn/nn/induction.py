@@ -7,6 +7,8 @@ what they have, and a new node gets the same in any company.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 from torch.nn.functional import elu
@@ -22,7 +24,7 @@ from dahgnn.ops.sparse import attend, gather_sum, unit_rows
 
 
 class Induction:
-    """A trained network and what it computed for its nodes.
+    """A trained network and what it computes for its nodes, each part of it when it is first needed.
 
     Parameters
     ----------
@@ -37,21 +39,43 @@ class Induction:
         distance of its k-th neighbour, say. Without it new nodes have no hyperedge but their own.
     """
 
-    @torch.no_grad()
     def __init__(
         self, model: DAHGNN, features: Tensor, hypergraph: Hypergraph, radius: Tensor | None = None
     ) -> None:
-        self.model, self.hypergraph, self.radius = model.eval(), hypergraph, radius
+        self.model, self.features, self.hypergraph, self.radius = model.eval(), features, hypergraph, radius
         self.centred = None if radius is None else _centred_at(hypergraph)
-        convolution = model.convolution
-        self.projected = features @ convolution.weight
-        self.before = convolution.to_hyperedges(self.projected, hypergraph)
-        nodes = convolution.to_nodes(self.before, hypergraph)
-        x, e = self._behind_convolution(nodes, self.before)
-        self.first = model.attention1.trace(x, e, hypergraph)
-        self.second = model.attention2.trace(
-            self.first.to_nodes.sums.flatten(1), self.first.to_hyperedges.sums.flatten(1), hypergraph
-        )
+
+    @cached_property
+    @torch.no_grad()
+    def projected(self) -> Tensor:
+        """The features of the fitted nodes times the weight of the convolution."""
+        return self.features @ self.model.convolution.weight
+
+    @cached_property
+    @torch.no_grad()
+    def before(self) -> Tensor:
+        """The fitted hyperedges between the two products of the convolution, (1)."""
+        return self.model.convolution.to_hyperedges(self.projected, self.hypergraph)
+
+    @cached_property
+    @torch.no_grad()
+    def hidden(self) -> tuple[Tensor, Tensor]:
+        """Fitted nodes and hyperedges behind the convolution."""
+        nodes = self.model.convolution.to_nodes(self.before, self.hypergraph)
+        return self._behind_convolution(nodes, self.before)
+
+    @cached_property
+    @torch.no_grad()
+    def first(self) -> Trace:
+        """What passed among the fitted in the first attention layer."""
+        return self.model.attention1.trace(*self.hidden, self.hypergraph)
+
+    @cached_property
+    @torch.no_grad()
+    def second(self) -> Trace:
+        """What passed among the fitted in the second attention layer."""
+        nodes, hyperedges = (step.sums.flatten(1) for step in (self.first.to_nodes, self.first.to_hyperedges))
+        return self.model.attention2.trace(nodes, hyperedges, self.hypergraph)
 
     def _behind_convolution(self, nodes: Tensor, hyperedges: Tensor) -> tuple[Tensor, Tensor]:
         if self.model.config.convolution == "printed":
@@ -62,7 +86,7 @@ class Induction:
     def density(self) -> Tensor:
         """Return the density of fitted nodes in the first attention layer, (n,), the mean of its heads."""
         config = self.model.config
-        values = self.first.to_hyperedges.values
+        values, _ = self.model.attention1.project(*self.hidden)
         return node_density(values, self.hypergraph, config.delta, config.neighbourhood).mean(1)
 
     @torch.no_grad()
@@ -80,10 +104,16 @@ class Induction:
         nodes, hyperedges = self._convolve(features, place)
         x, e = self._behind_convolution(nodes, hyperedges)
         hidden = x
-        x, e, density = _attend(self.model.attention1, x, e, self.first, place)
-        x, _, _ = _attend(self.model.attention2, x, e, self.second, place)
+        first, second = self._directions
+        x, e, density = _attend(self.model.attention1, x, e, self.first, first, place)
+        x, _, _ = _attend(self.model.attention2, x, e, self.second, second, place)
         logits = x if self.model.shortcut is None else x + hidden @ self.model.shortcut
         return logits, density.mean(1)
+
+    @cached_property
+    def _directions(self) -> tuple[Tensor, Tensor]:
+        """The rows of the fitted nodes in both attention layers, each of length one."""
+        return unit_rows(self.first.to_hyperedges.values), unit_rows(self.second.to_hyperedges.values)
 
     def _convolve(self, features: Tensor, place: _Place) -> tuple[Tensor, Tensor]:
         """Return new nodes and their own hyperedges behind the convolution, (1) and (2)."""
@@ -157,17 +187,18 @@ def _centred_at(hypergraph: Hypergraph) -> Tensor | None:
 
 
 def _attend(
-    layer: DensityAwareAttention, x: Tensor, e: Tensor, fitted: Trace, place: _Place
+    layer: DensityAwareAttention, x: Tensor, e: Tensor, fitted: Trace, directions: Tensor, place: _Place
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Pass messages to new nodes and their hyperedges, given what passed among the fitted ones.
 
+    The directions are those of the fitted nodes' rows, (n, heads, units).
     Returns nodes, hyperedges, and the density of the nodes, (b, heads), also where it does not count.
     """
     vectors = layer.vectors()
     wx, e_term = layer.project(x, e)
     from_node, to_node = ((wx * vector).sum(-1) for vector in (vectors.from_node, vectors.to_node))
     to_hyperedges = fitted.to_hyperedges
-    density = _density(layer, wx, to_hyperedges.values, place)
+    density = _density(layer, wx, directions, place)
     hyperedges = _step(to_hyperedges, wx, from_node, e_term, density, place.to_hyperedges, True)
     from_hyperedge = (hyperedges * vectors.from_hyperedge).sum(-1)
     of_hyperedges = density
@@ -210,7 +241,7 @@ def _step(
 
 
 def _density(layer: DensityAwareAttention, wx: Tensor, fitted: Tensor, place: _Place) -> Tensor:
-    """Sum the similarities of new nodes to their neighbours, (3)."""
+    """Sum the similarities of new nodes to their neighbours, (3), of which the directions are given."""
     new, near = place.neighbourhood(layer.config.neighbourhood)
-    similar = (unit_rows(wx)[new] * unit_rows(fitted[near])).sum(-1).clamp_max(1)  # (pairs, heads)
+    similar = (unit_rows(wx)[new] * fitted[near]).sum(-1).clamp_max(1)  # (pairs, heads)
     return wx.new_zeros(wx.shape[:2]).index_add_(0, new, similar * (similar > layer.config.delta))
