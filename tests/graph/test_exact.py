@@ -148,6 +148,15 @@ def test_lower_bounds_are_lower_bounds(seed):
         assert (bounds >= squares - 0.1).fill_diagonal_(True).all()
 
 
+def test_columns_that_are_the_same_everywhere_are_no_part_of_the_product():
+    points = torch.randn(80, 6, generator=torch.Generator().manual_seed(3))
+    wider = torch.zeros(80, 9)
+    wider[:, [0, 2, 3, 5, 6, 8]], wider[:, 4], wider[:, 7] = points, 1e6, 0.1
+    found, expected = (module._LowerBounds(each, torch.float32, 1.0) for each in (wider, points))
+    assert torch.equal(found.right, expected.right)
+    assert knn(wider, 7).indices.tolist() == brute_force(points, 7)
+
+
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e15])
 @pytest.mark.parametrize("spread", [0.0, 1e-3, 1e3])
 def test_lower_bounds_hold_for_rows_of_very_different_length(scale, spread):

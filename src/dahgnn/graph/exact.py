@@ -261,19 +261,23 @@ class _LowerBounds:
 
     def __init__(self, points: Tensor, dtype: torch.dtype, scale: float) -> None:
         self.dtype = dtype
-        n, d = points.shape
+        low, high = points.amin(0), points.amax(0)
+        # Columns that are the same everywhere, such as the margins of images, are part of no distance.
+        columns = (high > low).nonzero().squeeze(1)
+        n, d = len(points), len(columns)
         chunks = points.split(_rows_at_a_time(points))
         # Distances do not see the mean, their rounding errors do.
-        centre = torch.stack([some.double().sum(0) for some in chunks]).sum(0) / n
+        centre = torch.stack([some[:, columns].double().sum(0) for some in chunks]).sum(0) / n
         # A second power of two keeps the products of ``dtype`` in range; the bounds lose it again.
-        largest = float(torch.maximum(points.amax(0) - centre, centre - points.amin(0)).max()) * scale
+        reach = torch.maximum(high[columns] - centre, centre - low[columns])
+        largest = float(reach.max()) * scale if d else 0.0
         self.shrink = 2.0 ** -math.frexp(largest)[1] if dtype == torch.float32 and largest > 0 else 1.0
         slack = (d + 16) * torch.finfo(dtype).eps
         # Rows of (x, √c r, r², 1), filled up to whole groups with points at infinity.
         self.right = torch.zeros((-(-n // _GROUP) * _GROUP, d + 3), dtype=dtype, device=points.device)
         self.right[:, -2], self.right[:, -1] = math.inf, 1
         for some, rows in zip(chunks, self.right[:n].split(len(chunks[0])), strict=True):
-            exact = (some - centre).mul_(scale * self.shrink)  # float64, as the centre
+            exact = (some[:, columns] - centre).mul_(scale * self.shrink)  # float64, as the centre
             rows[:, :d] = exact
             lengths = exact.copy_(rows[:, :d]).mul_(exact).sum(1)
             rows[:, -3] = (slack * lengths).sqrt()
