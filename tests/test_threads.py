@@ -10,7 +10,15 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dahgnn import DAHGNN, ModelConfig, TrainingConfig, fit
-from dahgnn.threads import FEW_ROWS, one_blas_thread, one_thread, side_by_side, threads_for
+from dahgnn.threads import (
+    FEW_ROWS,
+    FEW_ROWS_A_PIECE,
+    one_blas_thread,
+    one_thread,
+    side_by_side,
+    threads_for,
+    workers_for,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +37,26 @@ def test_few_rows_have_one_thread_unless_more_are_wanted(rows, wanted, expected)
     with threads_for(rows, wanted):
         assert torch.get_num_threads() == expected
     assert torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted", "expected"),
+    [
+        (FEW_ROWS_A_PIECE - 1, None, 1),
+        (FEW_ROWS_A_PIECE, None, 3),
+        (FEW_ROWS, None, 3),
+        (FEW_ROWS_A_PIECE, 1, 1),
+        (FEW_ROWS_A_PIECE - 1, 2, 2),
+        (FEW_ROWS_A_PIECE, 2, 2),
+    ],
+)
+def test_pieces_are_done_side_by_side_on_fewer_rows_than_operations_are_shared_on(rows, wanted, expected):
+    with threads_for(rows, wanted):
+        assert workers_for(rows, 5) == expected
+        assert workers_for(rows, 1) == 1
+        with one_thread():
+            assert workers_for(rows, 5) == (1 if rows < FEW_ROWS_A_PIECE else expected)
+    assert workers_for(rows, 5) == 3
 
 
 def test_the_threads_are_back_after_an_error():

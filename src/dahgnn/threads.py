@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,17 +19,33 @@ Result = TypeVar("Result")
 # Two threads do fewer rows up to a fifth faster; where other programs keep the cores busy, they wait for each
 # other, and take thirty times as long.
 FEW_ROWS = 2048
+# Pieces of work that do not wait for each other have threads of their own from so many rows on. On fewer,
+# Python is most of what they do, which it does one at a time.
+FEW_ROWS_A_PIECE = 1024
+
+# The threads of the outermost `threads_for`, were there many rows.
+_allowed: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
 @contextlib.contextmanager
 def threads_for(rows: int, wanted: int | None = None) -> Iterator[None]:
     """Give torch so many threads for the block; by default one for few rows, and else what it has."""
     before = torch.get_num_threads()
+    token = _allowed.set(_allowed.get() or wanted or before)
     torch.set_num_threads(wanted or (1 if rows < FEW_ROWS else before))
     try:
         yield
     finally:
         torch.set_num_threads(before)
+        _allowed.reset(token)
+
+
+def workers_for(rows: int, pieces: int) -> int:
+    """Return how many pieces of work on so many rows are done at a time, see `side_by_side`."""
+    threads = torch.get_num_threads()
+    if rows >= FEW_ROWS_A_PIECE:
+        threads = _allowed.get() or threads
+    return min(threads, pieces)
 
 
 def one_thread() -> contextlib._GeneratorContextManager[None]:

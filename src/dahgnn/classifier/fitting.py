@@ -32,6 +32,7 @@ from dahgnn.graph.local_scale import METRICS, LocalScale
 from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.graph.scaling import Scaling
 from dahgnn.nn.model import DAHGNN
+from dahgnn.threads import workers_for
 from dahgnn.training.run import Labelled
 from dahgnn.training.splits import Split
 from dahgnn.training.updates import Classroom, Update
@@ -287,7 +288,8 @@ class Fitter:
                 room.enter(network, self._labelled(split.train), seed)
                 for network, split, seed in zip(networks, splits, seeds, strict=True)
             ]
-            workers = min(torch.get_num_threads(), len(networks)) if self.device.type == "cpu" else 1
+            on_cpu = self.device.type == "cpu"
+            workers = workers_for(len(self.given.features), len(networks)) if on_cpu else 1
             return train_in_stages(
                 networks, trainings, splits, self.given.labels, self.training.max_epochs, listen, workers
             )
