@@ -7,6 +7,8 @@ what they have, and a new node gets the same in any company.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 from torch.nn.functional import elu
@@ -47,11 +49,20 @@ class Induction:
         self.projected = features @ convolution.weight
         self.before = convolution.to_hyperedges(self.projected, hypergraph)
         nodes = convolution.to_nodes(self.before, hypergraph)
-        x, e = self._behind_convolution(nodes, self.before)
-        self.first = model.attention1.trace(x, e, hypergraph)
-        self.second = model.attention2.trace(
-            self.first.to_nodes.sums.flatten(1), self.first.to_hyperedges.sums.flatten(1), hypergraph
-        )
+        self.behind = self._behind_convolution(nodes, self.before)
+
+    @cached_property
+    @torch.no_grad()
+    def first(self) -> Trace:
+        """What passed in the first attention layer."""
+        return self.model.attention1.trace(*self.behind, self.hypergraph)
+
+    @cached_property
+    @torch.no_grad()
+    def second(self) -> Trace:
+        """What passed in the second attention layer."""
+        nodes, hyperedges = (each.sums.flatten(1) for each in (self.first.to_nodes, self.first.to_hyperedges))
+        return self.model.attention2.trace(nodes, hyperedges, self.hypergraph)
 
     def _behind_convolution(self, nodes: Tensor, hyperedges: Tensor) -> tuple[Tensor, Tensor]:
         if self.model.config.convolution == "printed":
@@ -62,7 +73,7 @@ class Induction:
     def density(self) -> Tensor:
         """Return the density of fitted nodes in the first attention layer, (n,), the mean of its heads."""
         config = self.model.config
-        values = self.first.to_hyperedges.values
+        values, _ = self.model.attention1.project(*self.behind)
         return node_density(values, self.hypergraph, config.delta, config.neighbourhood).mean(1)
 
     @torch.no_grad()

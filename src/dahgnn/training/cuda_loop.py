@@ -25,7 +25,7 @@ from dahgnn.training.run import Parts
 # Epochs between two looks of the host; those behind the stop are computed in vain.
 _EPOCHS_AT_ONCE = 20
 # Passes before the capture, in which libraries make their plans.
-_WARM_UP = 3
+_WARM_UP = 1
 
 
 @cache
@@ -133,10 +133,9 @@ class GraphLoop:
 
     def advance(self, epochs: int) -> list[float]:
         """Train for so many epochs, in all up to the schedule's; return the last loss of each run."""
-        if self._graph is None:
-            self._graph = self._capture()
+        graph = self.capture()
         for _ in range(epochs):
-            self._graph.replay()
+            graph.replay()
         last = self.record.history[self.record.epoch, torch.arange(len(self.models)), 0]
         losses: list[float] = last.tolist()
         return losses
@@ -145,6 +144,26 @@ class GraphLoop:
     def copy_weights(self) -> None:
         """Give each network its present weights."""
         self._copy(self.optimizer.weights)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What loops with the same logits and schedule must share to take each other's place."""
+        weights = self.optimizer.weights
+        shapes = tuple((name, weight.shape, weight.dtype) for name, weight in weights.items())
+        return shapes, self.labels.nodes.shape
+
+    @torch.no_grad()
+    def take_place_of(self, other: GraphLoop) -> None:
+        """Go on where a loop of the same kind is: with its weights, labels, epochs and dropout.
+
+        A captured epoch reads and writes these numbers where they are, so that it serves any such loop.
+        """
+        for here, there in zip(self._state(), other._state(), strict=True):
+            here.copy_(there)
+        self.labels.gradient.zero_()  # it is nowhere written but at nodes that train
+
+    def _state(self) -> list[Tensor]:
+        return [*self.optimizer.state, *self.labels.state, *self.record.state, self.seeds]
 
     def _look(self) -> list[NewEpochs]:
         """Fetch the epochs since the last look, and note why runs ended."""
@@ -176,8 +195,13 @@ class GraphLoop:
             for name, weight in model.named_parameters():
                 weight.copy_(weights[name][run])
 
+    def capture(self) -> torch.cuda.CUDAGraph:
+        """Record one epoch, unless it is recorded, after some passes whose traces are wiped out."""
+        if self._graph is None:
+            self._graph = self._capture()
+        return self._graph
+
     def _capture(self) -> torch.cuda.CUDAGraph:
-        """Record one epoch, after some passes whose traces are wiped out."""
         with compiling():
             self._epoch()
         stream = _side_stream(torch.cuda.current_device())

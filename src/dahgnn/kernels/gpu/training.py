@@ -118,6 +118,11 @@ class Labels:
         self.gradient = torch.zeros(shape, device=device, dtype=dtype)
         self.partial, self._unused = (self.gradient.new_empty(len(runs), 2) for _ in range(2))
 
+    @property
+    def state(self) -> list[Tensor]:
+        """What tells labelled nodes from others in as many blocks."""
+        return [self.nodes, self.labels, self.block_runs, self.block_weights, self.ranges, self.counts]
+
     def score(self, evaluated: Tensor, trained: Tensor) -> None:
         """Score the logits of evaluation, and take the gradient of those of training."""
         if evaluated is trained:
@@ -230,6 +235,13 @@ class Record:
         self.epoch.fill_(-1)
         for each in (self.best_epoch, self.last_epoch, self.better):
             each.zero_()
+
+    @property
+    def state(self) -> list[Tensor]:
+        """Where the runs are; their history is not needed to go on."""
+        return [
+            self.epoch, self.best_epoch, self.last_epoch, self.best_loss, self.running, self.better,
+        ]  # fmt: skip
 
     def add(self) -> None:
         """Note an epoch."""
@@ -354,6 +366,11 @@ class Adam:
             self._mean, self._square, self._best, *self._table, record.better, record.epoch, self._settings,
             self.decay_every, warps=4, block=_WEIGHTS,
         )  # fmt: skip
+
+    @property
+    def state(self) -> list[Tensor]:
+        """The weights, those that were kept, and what the next step needs."""
+        return [self._flat, self._best, self._mean, self._square]
 
     @torch.no_grad()
     def reset(self) -> None:
