@@ -278,3 +278,36 @@ def test_training_that_ends_early_says_nothing_and_stays_finite(monkeypatch):
     nothing = torch.zeros_like(found[0]), torch.zeros_like(found[1])
     least, most = (mean_loss(each, features, labels, weights, 30.0) for each in (found, nothing))
     assert least < most
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_the_compact_form_of_the_inverse_is_that_of_the_steps(count):
+    """Some pairs of some problems teach nothing: steps along which the gradient falls."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw():
+        return torch.randn(7, 3, 4, generator=generator, dtype=torch.float64)
+
+    pairs = []
+    for number in range(count):
+        step = draw()
+        change = step + 0.3 * draw()
+        change[:, number % 3] *= -1
+        product = logistic._product(step, change)
+        pairs.append(logistic._Pair(step, change, torch.where(product > 0, 1 / product, 0)))
+    gradient, curvature = draw(), draw()[:, :, :1].abs() + 0.5
+    compact = logistic._apply_inverse_at_once(pairs, gradient, curvature)
+    torch.testing.assert_close(compact, logistic._apply_inverse(pairs, gradient, curvature))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("d", [5, 60])
+def test_a_cuda_device_finds_the_same(d):
+    features, labels = make(d)
+    given = [torch.tensor(each) for each in (features.astype(np.float32), labels)]
+    counts, penalties = torch.ones(2, N), torch.tensor([0.3, 30.0])
+    there = fit_logistic(given[0].cuda(), given[1].cuda(), 3, counts.cuda(), penalties.cuda())
+    here = fit_logistic(*given, 3, counts, penalties)
+    np.testing.assert_allclose(
+        predict([each.cpu() for each in there], features), predict(here, features), atol=2e-3
+    )

@@ -41,8 +41,23 @@ class _Pair(NamedTuple):
     inverse: Tensor
 
 
+class Rotation(NamedTuple):
+    """Orthonormal directions (d, r) in which all rows lie, and the squares of the rows in each, (r,).
+
+    The rows have no covariance along these directions, so that each has a curvature of its own.
+    """
+
+    directions: Tensor
+    squares: Tensor
+
+
 def fit_logistic(
-    features: Tensor, labels: Tensor, n_classes: int, counts: Tensor, inverse_penalties: Tensor
+    features: Tensor,
+    labels: Tensor,
+    n_classes: int,
+    counts: Tensor,
+    inverse_penalties: Tensor,
+    rotation: Rotation | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Minimise Σ_i w_i ℓ(x_i, y_i) + ‖W‖² / (2C) for each problem, ℓ the cross-entropy of softmax(xW + b).
 
@@ -58,12 +73,14 @@ def fit_logistic(
         w, how much each row counts in each problem.
     inverse_penalties : Tensor, (problems,)
         C. With two classes it counts half, as the two columns of W are one then.
+    rotation : Rotation, optional
+        What `rotate` gives for the rows, if it is known.
 
     Returns
     -------
     coefficients, intercepts : Tensor, (d, problems, c), (problems, c)
     """
-    directions, squares = _rotate(features)
+    directions, squares = rotate(features) if rotation is None else rotation
     problem = _Problem(
         features @ directions,
         squares,
@@ -77,18 +94,15 @@ def fit_logistic(
     return coefficients, weights[-1]
 
 
-def _rotate(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return orthonormal directions (d, r) in which all rows (l, d) lie, and the squares of the rows in each.
-
-    The rows have no covariance along these directions, so that each has a curvature of its own.
-    """
+def rotate(rows: Tensor) -> Rotation:
+    """Return the directions of rows (l, d)."""
     exact = rows.double()
     wide = rows.shape[1] > len(rows)
     values, vectors = torch.linalg.eigh(exact @ exact.T if wide else exact.T @ exact)
     kept = values > 1e-10 * values.max().clamp_min(1e-30)
     values, vectors = values[kept], vectors[:, kept]
     directions = exact.T @ (vectors / values.sqrt()) if wide else vectors
-    return directions.to(rows.dtype), values.to(rows.dtype)
+    return Rotation(directions.to(rows.dtype), values.to(rows.dtype))
 
 
 class _Problem:
@@ -169,7 +183,8 @@ def _minimise(problem: _Problem) -> Tensor:
             under_way, problem, curvature = under_way[going], problem.take(going), curvature[:, going]
             point = _Point(point.weights[:, going], point.loss[going], point.gradient[:, going])
             pairs = [_Pair(each[0][:, going], each[1][:, going], each[2][going]) for each in pairs]
-        direction = -_apply_inverse(pairs, point.gradient, curvature)
+        apply_inverse = _apply_inverse_at_once if point.gradient.is_cuda else _apply_inverse
+        direction = -apply_inverse(pairs, point.gradient, curvature)
         after = _search(problem, point, direction)
         step, change = after.weights - point.weights, after.gradient - point.gradient
         product = _product(step, change)
@@ -218,6 +233,41 @@ def _apply_inverse(pairs: list[_Pair], gradient: Tensor, curvature: Tensor) -> T
     for (step, change, inverse), before in zip(pairs, reversed(along), strict=True):
         result += (before - inverse * _product(change, result))[:, None] * step
     return result
+
+
+def _apply_inverse_at_once(pairs: list[_Pair], gradient: Tensor, curvature: Tensor) -> Tensor:
+    """Do what `_apply_inverse` does in few operations, for a device to which each takes as long as another.
+
+    It is the compact form of Byrd, Nocedal and Schnabel (1994). With H the inverse before the first step,
+    S and Y the steps and changes, and R the upper triangle of SᵀY, it is H g + S v − H Y u, where R u = Sᵀg
+    and Rᵀv = diag(R) u + Yᵀ H Y u − Yᵀ H g.
+    """
+    if not pairs:
+        return gradient * curvature
+    given, scale = (
+        each.transpose(0, 1).flatten(1)[:, None].double()
+        for each in (gradient, curvature.expand_as(gradient))
+    )  # (problems, 1, d · c)
+    steps, changes = (
+        torch.stack(each).permute(2, 0, 1, 3).flatten(2).double()
+        for each in ([pair.step for pair in pairs], [pair.change for pair in pairs])
+    )  # (problems, pairs, d · c)
+    products = (steps * changes).sum(2)
+    taught = products > 0
+    steps, changes = (each * taught[:, :, None] for each in (steps, changes))
+    scaled = scale * changes
+    curved = scaled @ changes.mT
+    size = curved[:, -1, -1] / products[:, -1]
+    factor = torch.where(taught[:, -1] & (size > 0), 1 / size, 1)[:, None, None]
+    # A pair that teaches nothing is a row and a column of zeros; one on the diagonal makes it no trouble.
+    upper = (steps @ changes.mT).triu() + torch.diag_embed((~taught).double())
+    first = torch.linalg.solve_triangular(upper, steps @ given.mT, upper=True)
+    inner = torch.where(taught, products, 0)[:, :, None] * first
+    inner += factor * (curved @ first - scaled @ given.mT)
+    second = torch.linalg.solve_triangular(upper.mT, inner, upper=False)
+    result = factor * (scale * given - first.mT @ scaled) + second.mT @ steps
+    shape = (gradient.shape[1], gradient.shape[0], gradient.shape[2])
+    return result.view(shape).transpose(0, 1).to(gradient.dtype)
 
 
 def _product(first: Tensor, second: Tensor) -> Tensor:
