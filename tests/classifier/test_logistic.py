@@ -280,26 +280,6 @@ def test_training_that_ends_early_says_nothing_and_stays_finite(monkeypatch):
     assert least < most
 
 
-@pytest.mark.parametrize("count", [0, 1, 4])
-def test_the_compact_form_of_the_inverse_is_that_of_the_steps(count):
-    """Some pairs of some problems teach nothing: steps along which the gradient falls."""
-    generator = torch.Generator().manual_seed(0)
-
-    def draw():
-        return torch.randn(7, 3, 4, generator=generator, dtype=torch.float64)
-
-    pairs = []
-    for number in range(count):
-        step = draw()
-        change = step + 0.3 * draw()
-        change[:, number % 3] *= -1
-        product = logistic._product(step, change)
-        pairs.append(logistic._Pair(step, change, torch.where(product > 0, 1 / product, 0)))
-    gradient, curvature = draw(), draw()[:, :, :1].abs() + 0.5
-    compact = logistic._apply_inverse_at_once(pairs, gradient, curvature)
-    torch.testing.assert_close(compact, logistic._apply_inverse(pairs, gradient, curvature))
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("d", [5, 60])
 def test_a_cuda_device_finds_the_same(d):
@@ -311,3 +291,31 @@ def test_a_cuda_device_finds_the_same(d):
     np.testing.assert_allclose(
         predict([each.cpu() for each in there], features), predict(here, features), atol=2e-3
     )
+
+
+def test_a_descent_in_place_finds_what_the_loop_finds():
+    """What a CUDA device captures, here as it is: among the problems one is solved at once, others later."""
+    features, labels = make(60)
+    counts = np.stack([np.ones(N), np.arange(N) % 3 > 0, np.zeros(N)])
+    directions, squares = logistic.rotate(torch.tensor(features))
+    problem = logistic._Problem(
+        torch.tensor(features) @ directions,
+        squares,
+        torch.tensor(labels),
+        3,
+        torch.tensor(counts),
+        1 / torch.tensor([30.0, 0.3, 1.0], dtype=torch.float64),
+    )
+    descent, searches = logistic._Descent(problem), 0
+    for _ in range(logistic._STEPS):
+        descent.look_ahead()
+        going, fallen = descent.told.tolist()
+        if not going:
+            break
+        if not fallen:
+            searches += 1
+            descent.search()
+        descent.accept()
+    assert not going
+    torch.testing.assert_close(descent.point.weights, logistic._minimise(problem), rtol=1e-6, atol=1e-8)
+    assert not descent.point.weights[:, 2].any()

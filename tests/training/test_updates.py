@@ -131,7 +131,7 @@ def test_networks_that_train_in_turn_do_not_disturb_each_other(data, device):
     for epochs in (4, 8):
         last = [training.advance(epochs, lambda _: None) for _, training in together]
         said = [training.evaluate() for _, training in together]
-    for number, (network, training) in enumerate(together):
+    for number, (network, _) in enumerate(together):
         other, alone = enter(rooms(), number)
         expected = alone.advance(12, lambda _: None)
         assert last[number].train_loss == pytest.approx(expected.train_loss, rel=1e-5)

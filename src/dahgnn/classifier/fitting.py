@@ -25,6 +25,7 @@ from dahgnn.classifier.labels import split_labels
 from dahgnn.classifier.opinions import Graphs, Known, Opinions, balance
 from dahgnn.classifier.stacking import Candidate, learn_stack
 from dahgnn.classifier.stages import Trained, TrainingStage, train_in_stages
+from dahgnn.classifier.startup import await_device
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.hypergraph import Hypergraph
@@ -236,6 +237,7 @@ class Fitter:
         listen: Callable[[int, Update], None],
     ) -> Fit:
         """Train the networks, each without the held-out rows of its split, and combine them with experts."""
+        await_device(self.device)
         trained, density = self._train(networks, splits, seeds, listen)
         networks = [network.cpu().eval() for network in networks[: len(trained.logits)]]
         known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)

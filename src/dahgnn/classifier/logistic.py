@@ -8,6 +8,8 @@ Nocedal, 1980) is two products of matrices for all of them.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -89,7 +91,7 @@ def fit_logistic(
         counts.to(features),
         (2 if n_classes == 2 else 1) / inverse_penalties.to(features),
     )
-    weights = _minimise(problem)
+    weights = _minimise_captured(problem) if features.is_cuda else _minimise(problem)
     coefficients = (directions @ weights[:-1].flatten(1)).unflatten(1, weights.shape[1:])
     return coefficients, weights[-1]
 
@@ -183,8 +185,7 @@ def _minimise(problem: _Problem) -> Tensor:
             under_way, problem, curvature = under_way[going], problem.take(going), curvature[:, going]
             point = _Point(point.weights[:, going], point.loss[going], point.gradient[:, going])
             pairs = [_Pair(each[0][:, going], each[1][:, going], each[2][going]) for each in pairs]
-        apply_inverse = _apply_inverse_at_once if point.gradient.is_cuda else _apply_inverse
-        direction = -apply_inverse(pairs, point.gradient, curvature)
+        direction = -_apply_inverse(pairs, point.gradient, curvature)
         after = _search(problem, point, direction)
         step, change = after.weights - point.weights, after.gradient - point.gradient
         product = _product(step, change)
@@ -195,14 +196,109 @@ def _minimise(problem: _Problem) -> Tensor:
     return found
 
 
+@torch.no_grad()
+def _minimise_captured(problem: _Problem) -> Tensor:
+    """Do what `_minimise` does on a CUDA device, by replays of a captured step: each has some 200 launches.
+
+    Problems that are solved stay in, and take steps of length zero.
+    """
+    descent = _Descent(problem)
+    with torch.cuda.device(descent.going.device):
+        descent.look_ahead()
+        descent.accept()  # at first as it is, in which libraries make their plans
+        look_ahead, accept = _capture(descent.look_ahead), _capture(descent.accept)
+        for _ in range(_STEPS - 1):
+            look_ahead.replay()
+            going, fallen = descent.told.tolist()
+            if not going:
+                break
+            if not fallen:
+                descent.search()
+            accept.replay()
+    return descent.point.weights
+
+
+@cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """Return the stream of a device for captures; for each new one libraries take memory."""
+    return torch.cuda.Stream(device)
+
+
+def _capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+    """Record what some work does on the present device.
+
+    Unlike `torch.cuda.graph` it gives no memory back before, as so small a work needs none.
+    """
+    graph, stream = torch.cuda.CUDAGraph(), _side_stream(torch.cuda.current_device())
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        graph.capture_begin()
+        try:
+            work()
+        finally:
+            graph.capture_end()
+    return graph
+
+
+class _Descent:
+    """The state of `_minimise` in tensors that stay where they are, and the two halves of its step.
+
+    Pairs that are not there yet are zeros, which teach nothing.
+    """
+
+    def __init__(self, problem: _Problem) -> None:
+        self.problem, self.curvature = problem, problem.inverse_curvature
+        start = torch.zeros(problem.shape, dtype=problem.features.dtype, device=problem.features.device)
+        self.point, self.after = problem.at(start), problem.at(start.clone())
+        self.direction = torch.zeros_like(start)
+        self.pairs = _Pair(
+            *(start.new_zeros(_MEMORY, *shape) for shape in (start.shape, start.shape, start.shape[1:2]))
+        )
+        self.going = ~problem.is_solved(self.point)
+        self.told = torch.ones(2, dtype=torch.bool, device=start.device)
+
+    def look_ahead(self) -> None:
+        """Find where a whole step leads; tell whether a problem is under way, and whether all losses fell."""
+        point, pairs = self.point, [_Pair(*each) for each in zip(*self.pairs, strict=True)]
+        inverse = _apply_inverse(pairs, point.gradient, self.curvature)
+        self.direction.copy_(torch.where(self.going[:, None], -inverse, 0))
+        _copy(self.problem.at(point.weights + self.direction), self.after)
+        slope = _product(self.direction, point.gradient)
+        self.told[0] = self.going.any()
+        self.told[1] = (self.after.loss <= _allowed(point, slope)).all()
+
+    def search(self) -> None:
+        """Find a shorter step for the problems whose loss did not fall."""
+        _copy(_search(self.problem, self.point, self.direction), self.after)
+
+    def accept(self) -> None:
+        """Go where the step leads, and remember it."""
+        step, change = self.after.weights - self.point.weights, self.after.gradient - self.point.gradient
+        product = _product(step, change)
+        new = _Pair(step, change, torch.where(product > 0, 1 / product, 0))
+        for kept, latest in zip(self.pairs, new, strict=True):
+            kept.copy_(torch.cat([kept[1:], latest[None]]))
+        _copy(self.after, self.point)
+        self.going &= (step.abs().amax((0, 2)) > 0) & ~self.problem.is_solved(self.point)
+
+
+def _copy(source: _Point, target: _Point) -> None:
+    for here, there in zip(source, target, strict=True):
+        there.copy_(here)
+
+
+def _allowed(point: _Point, decrease: Tensor) -> Tensor:
+    """Return the greatest loss that a step may lead to, given the decrease that the slope promises."""
+    return point.loss + (_ROUNDING * point.loss + _DECREASE * decrease.double())
+
+
 def _search(problem: _Problem, point: _Point, direction: Tensor) -> _Point:
     """Go along a direction, each problem as far as its loss falls; one whose loss does not, stays."""
     slope = _product(direction, point.gradient)
     length = torch.ones_like(slope)
     for _ in range(_HALVINGS):
         after = problem.at(point.weights + length[:, None] * direction)
-        allowed = _ROUNDING * point.loss + _DECREASE * (length * slope).double()
-        fallen = after.loss <= point.loss + allowed
+        fallen = after.loss <= _allowed(point, length * slope)
         if bool(fallen.all()):
             return after
         length = torch.where(fallen, length, length / 2)
@@ -233,41 +329,6 @@ def _apply_inverse(pairs: list[_Pair], gradient: Tensor, curvature: Tensor) -> T
     for (step, change, inverse), before in zip(pairs, reversed(along), strict=True):
         result += (before - inverse * _product(change, result))[:, None] * step
     return result
-
-
-def _apply_inverse_at_once(pairs: list[_Pair], gradient: Tensor, curvature: Tensor) -> Tensor:
-    """Do what `_apply_inverse` does in few operations, for a device to which each takes as long as another.
-
-    It is the compact form of Byrd, Nocedal and Schnabel (1994). With H the inverse before the first step,
-    S and Y the steps and changes, and R the upper triangle of SᵀY, it is H g + S v − H Y u, where R u = Sᵀg
-    and Rᵀv = diag(R) u + Yᵀ H Y u − Yᵀ H g.
-    """
-    if not pairs:
-        return gradient * curvature
-    given, scale = (
-        each.transpose(0, 1).flatten(1)[:, None].double()
-        for each in (gradient, curvature.expand_as(gradient))
-    )  # (problems, 1, d · c)
-    steps, changes = (
-        torch.stack(each).permute(2, 0, 1, 3).flatten(2).double()
-        for each in ([pair.step for pair in pairs], [pair.change for pair in pairs])
-    )  # (problems, pairs, d · c)
-    products = (steps * changes).sum(2)
-    taught = products > 0
-    steps, changes = (each * taught[:, :, None] for each in (steps, changes))
-    scaled = scale * changes
-    curved = scaled @ changes.mT
-    size = curved[:, -1, -1] / products[:, -1]
-    factor = torch.where(taught[:, -1] & (size > 0), 1 / size, 1)[:, None, None]
-    # A pair that teaches nothing is a row and a column of zeros; one on the diagonal makes it no trouble.
-    upper = (steps @ changes.mT).triu() + torch.diag_embed((~taught).double())
-    first = torch.linalg.solve_triangular(upper, steps @ given.mT, upper=True)
-    inner = torch.where(taught, products, 0)[:, :, None] * first
-    inner += factor * (curved @ first - scaled @ given.mT)
-    second = torch.linalg.solve_triangular(upper.mT, inner, upper=False)
-    result = factor * (scale * given - first.mT @ scaled) + second.mT @ steps
-    shape = (gradient.shape[1], gradient.shape[0], gradient.shape[2])
-    return result.view(shape).transpose(0, 1).to(gradient.dtype)
 
 
 def _product(first: Tensor, second: Tensor) -> Tensor:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from dahgnn.config import TrainingConfig
 from dahgnn.kernels.gpu.programs import compiling
@@ -32,6 +34,24 @@ _WARM_UP = 1
 def _side_stream(device: int) -> torch.cuda.Stream:
     """Return the stream of a device for passes before a capture; for each new one libraries take memory."""
     return torch.cuda.Stream(device)
+
+
+class _KnownGradient(Function):
+    """A loss (its value is undefined) whose gradient by the logits is known.
+
+    To `torch.autograd.grad` one could give the gradient, but then torch imports its symbolic algebra, which
+    takes longer than a fit.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, gradient: Tensor) -> Tensor:
+        ctx.gradient = gradient
+        return logits.new_empty(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: Tensor) -> tuple[Tensor, None]:
+        return ctx.gradient, None
 
 
 class NewEpochs(NamedTuple):
@@ -224,6 +244,7 @@ class GraphLoop:
         weights = self.optimizer.weights
         evaluated, trained = self.logits(weights, self._drop, evaluate=self.evaluate)
         self.labels.score(evaluated, trained)
-        gradients = torch.autograd.grad(trained, list(weights.values()), self.labels.gradient)
+        loss = _KnownGradient.apply(trained, self.labels.gradient)
+        gradients = torch.autograd.grad(loss, list(weights.values()))
         self.record.add()  # after the gradient, whose dropout reads the epoch
         self.optimizer.step(gradients, self.record)

@@ -113,7 +113,6 @@ class Classroom:
         kind = _CapturedUpdates if captured else _PlainUpdates
         return kind(self, network, self._folded, here, seed)
 
-
     def stage_for(self, make: Callable[[], GraphLoop]) -> tuple[GraphLoop, GraphLoop]:
         """Return a loop, and the one on whose place it trains: networks of a kind share a captured epoch.
 

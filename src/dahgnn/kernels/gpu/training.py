@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from dahgnn.kernels.gpu.programs import jit, launch, power_of_two
+from dahgnn.kernels.gpu.programs import jit, jit_for_any, launch, power_of_two
 from dahgnn.kernels.gpu.tiles import (
     begin,
 )
@@ -381,7 +381,7 @@ class Adam:
         self._square.zero_()
 
 
-@jit
+@jit_for_any("site")
 def _dropout_kernel(
     values: tl.tensor,
     result: tl.tensor,
