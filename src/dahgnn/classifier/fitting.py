@@ -243,7 +243,7 @@ class Fitter:
         known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)
         unseen = [mean_distributions([trained.logits[number] for number in numbers]) for numbers in by_fold]
         opinions = Opinions(
-            self.given.features[:, :-1].to(self.device),
+            self._features[:, :-1],
             known,
             [*unseen, mean_distributions(trained.logits)],
             self.surroundings.graphs,
@@ -288,7 +288,7 @@ class Fitter:
         listen: Callable[[int, Update], None],
     ) -> tuple[Trained, Array]:
         """Return the training, and the density of the rows: the mean of the networks."""
-        room = Classroom(self.given.features, self.surroundings.hypergraph, self.training, self.device)
+        room = Classroom(self._features, self.surroundings.hypergraph, self.training, self.device)
         with torch.inference_mode(False), torch.enable_grad():
             trainings = [
                 room.enter(network, self._labelled(split.train), seed)
@@ -300,6 +300,11 @@ class Fitter:
             )
         densities = [room.measure_density(network) for network in networks[: len(trained.logits)]]
         return trained, np.mean([each.double().numpy() for each in densities], 0)
+
+    @cached_property
+    def _features(self) -> Tensor:
+        """The rows on the device, (n, d + 1)."""
+        return self.given.features.to(self.device)
 
     def _labelled(self, rows: Tensor) -> Labelled:
         weights = None if self.given.weights is None else torch.from_numpy(self.given.weights)[rows]

@@ -204,8 +204,10 @@ def _minimise_captured(problem: _Problem) -> Tensor:
     """
     descent = _Descent(problem)
     with torch.cuda.device(descent.going.device):
-        descent.look_ahead()
-        descent.accept()  # at first as it is, in which libraries make their plans
+        descent.look_ahead()  # at first as it is, in which libraries make their plans
+        if not bool(descent.told[1]):
+            descent.search()
+        descent.accept()
         look_ahead, accept = _capture(descent.look_ahead), _capture(descent.accept)
         for _ in range(_STEPS - 1):
             look_ahead.replay()

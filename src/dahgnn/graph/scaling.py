@@ -18,7 +18,7 @@ _LENGTH = 3.0
 # Of columns that count by their variance, (Σ σ²)² / Σ σ⁴. It is 0.5 to 0.7 for pixels, words and features of
 # networks, and under 0.1 for tables of measures in their own units.
 _EFFECTIVE_SHARE = 0.2
-_ROWS_AT_ONCE = 8192
+_ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False)

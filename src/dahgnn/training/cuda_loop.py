@@ -245,6 +245,8 @@ class GraphLoop:
         evaluated, trained = self.logits(weights, self._drop, evaluate=self.evaluate)
         self.labels.score(evaluated, trained)
         loss = _KnownGradient.apply(trained, self.labels.gradient)
-        gradients = torch.autograd.grad(loss, list(weights.values()))
+        # In this thread, which has a context of the device: a library would miss it in one of autograd's own.
+        with torch.autograd.set_multithreading_enabled(False):
+            gradients = torch.autograd.grad(loss, list(weights.values()))
         self.record.add()  # after the gradient, whose dropout reads the epoch
         self.optimizer.step(gradients, self.record)
