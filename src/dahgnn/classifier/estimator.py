@@ -319,7 +319,8 @@ class DAHGNNClassifier(
 
         Fitted rows with equal features, which a hypergraph of one's own may tell apart, have one label here.
         """
-        return np.asarray(self.classes_[self.evaluate(X).distributions.argmax(1)])
+        distributions = self.evaluate(X).distributions
+        return np.asarray(self.classes_[distributions.argmax(1)])
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probabilities of the classes, (m, c)."""

@@ -50,8 +50,10 @@ class _KnownGradient(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, _: Tensor) -> tuple[Tensor, None]:
-        return ctx.gradient, None
+    def backward(ctx: Any, above: Tensor) -> tuple[Tensor, None]:
+        # The product, with one, is also the first kernel of autograd's thread. A library would warn that the
+        # thread has no context of the device yet.
+        return above * ctx.gradient, None
 
 
 class NewEpochs(NamedTuple):
@@ -245,8 +247,6 @@ class GraphLoop:
         evaluated, trained = self.logits(weights, self._drop, evaluate=self.evaluate)
         self.labels.score(evaluated, trained)
         loss = _KnownGradient.apply(trained, self.labels.gradient)
-        # In this thread, which has a context of the device: a library would miss it in one of autograd's own.
-        with torch.autograd.set_multithreading_enabled(False):
-            gradients = torch.autograd.grad(loss, list(weights.values()))
+        gradients = torch.autograd.grad(loss, list(weights.values()))
         self.record.add()  # after the gradient, whose dropout reads the epoch
         self.optimizer.step(gradients, self.record)
