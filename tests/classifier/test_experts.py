@@ -245,9 +245,9 @@ def test_settings_are_chosen_by_so_many_rows_at_the_most(monkeypatch):
         assert expert.choose(rows) == expert.choose(rows.take(rows.sample(most)))
     seen, fit_all, kernel = [], experts.fit_logistic, experts._kernel
 
-    def watch(features, labels, n_classes, counts, penalties):
+    def watch(features, labels, n_classes, counts, *rest):
         seen.append((len(features), int((counts > 0).sum(1).max())))
-        return fit_all(features, labels, n_classes, counts, penalties)
+        return fit_all(features, labels, n_classes, counts, *rest)
 
     monkeypatch.setattr(experts, "fit_logistic", watch)
     LinearExpert().choose(rows)

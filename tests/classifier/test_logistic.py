@@ -278,3 +278,44 @@ def test_training_that_ends_early_says_nothing_and_stays_finite(monkeypatch):
     nothing = torch.zeros_like(found[0]), torch.zeros_like(found[1])
     least, most = (mean_loss(each, features, labels, weights, 30.0) for each in (found, nothing))
     assert least < most
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("d", [5, 60])
+def test_a_cuda_device_finds_the_same(d):
+    features, labels = make(d)
+    given = [torch.tensor(each) for each in (features.astype(np.float32), labels)]
+    counts, penalties = torch.ones(2, N), torch.tensor([0.3, 30.0])
+    there = fit_logistic(given[0].cuda(), given[1].cuda(), 3, counts.cuda(), penalties.cuda())
+    here = fit_logistic(*given, 3, counts, penalties)
+    np.testing.assert_allclose(
+        predict([each.cpu() for each in there], features), predict(here, features), atol=2e-3
+    )
+
+
+def test_a_descent_in_place_finds_what_the_loop_finds():
+    """What a CUDA device captures, here as it is: among the problems one is solved at once, others later."""
+    features, labels = make(60)
+    counts = np.stack([np.ones(N), np.arange(N) % 3 > 0, np.zeros(N)])
+    directions, squares = logistic.rotate(torch.tensor(features))
+    problem = logistic._Problem(
+        torch.tensor(features) @ directions,
+        squares,
+        torch.tensor(labels),
+        3,
+        torch.tensor(counts),
+        1 / torch.tensor([30.0, 0.3, 1.0], dtype=torch.float64),
+    )
+    descent, searches = logistic._Descent(problem), 0
+    for _ in range(logistic._STEPS):
+        descent.look_ahead()
+        going, fallen = descent.told.tolist()
+        if not going:
+            break
+        if not fallen:
+            searches += 1
+            descent.search()
+        descent.accept()
+    assert not going
+    torch.testing.assert_close(descent.point.weights, logistic._minimise(problem), rtol=1e-6, atol=1e-8)
+    assert not descent.point.weights[:, 2].any()

@@ -49,3 +49,17 @@ def test_leading_directions_leave_little_out():
 def test_directions_that_are_not_much_fewer_are_not_taken():
     rows = torch.randn(200, 40, generator=torch.Generator().manual_seed(0))
     assert PropagatedFeatures(rows, lambda values: values, leave_out=0.01).directions is None
+
+
+@pytest.mark.parametrize("columns", [1, 63, 64, 65, 150])
+def test_any_number_of_columns_is_propagated_in_pieces_of_one_width(columns):
+    features = torch.randn(9, columns, generator=torch.Generator().manual_seed(0))
+    mixing = torch.randn(5, 9, generator=torch.Generator().manual_seed(1))
+    widths = set()
+
+    def propagate(rows):
+        widths.add(rows.shape[1])
+        return mixing @ rows
+
+    torch.testing.assert_close(PropagatedFeatures(features, propagate).matrix, mixing @ features)
+    assert widths == {min(columns, 64)}

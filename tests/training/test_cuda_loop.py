@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from dahgnn import DAHGNN, HGNN, FitRequest, ModelConfig, TrainingConfig, fit, fit_request
 from dahgnn.baselines.graph_networks import GAT, GCN
-from dahgnn.training.cuda_loop import GraphLoop
+from dahgnn.training.cuda_loop import GraphLoop, _KnownGradient
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -41,6 +41,12 @@ def fit_either_way(model, task, config, *, capture):
     features, hypergraph, labels, split = task
     request = FitRequest([model], features, hypergraph, labels, [split], config, capture=capture)
     return fit_request(request)[0]
+
+
+def test_a_known_gradient_goes_on_down():
+    weights, gradient = torch.randn(4, 1, 3, requires_grad=True), torch.randn(4, 1, 3)
+    (found,) = torch.autograd.grad(_KnownGradient.apply(3 * weights, gradient), [weights])
+    torch.testing.assert_close(found, 3 * gradient)
 
 
 NETWORKS = [(DAHGNN, {}), (DAHGNN, {"activation": True, "shortcut": True}), (HGNN, {"dropout": 0.0})]

@@ -6,6 +6,7 @@ from torch import nn
 
 from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.nn.induction import Induction
 from dahgnn.nn.model import DAHGNN
 from dahgnn.ops.dropout import Mask, drop_units
 from dahgnn.training import updates
@@ -110,6 +111,44 @@ def test_leading_directions_train_nearly_the_same(data, device, monkeypatch):
         results.append(training.evaluate())
     assert not torch.equal(*results)
     assert (results[0].argmax(1) == results[1].argmax(1)).double().mean() > 0.9
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_networks_that_train_in_turn_do_not_disturb_each_other(data, device):
+    """They share a captured epoch on a CUDA device if they have about as many labels, and else have two."""
+    features, hypergraph, labels = data
+    parts = [torch.arange(12), torch.arange(20, 34), torch.arange(5, 80)]
+
+    def enter(room, number):
+        network = make(seed=number)
+        return network, room.enter(network, Labelled(parts[number], labels[parts[number]]), seed=5 + number)
+
+    def rooms():
+        return Classroom(features, hypergraph, CONFIG, torch.device(device))
+
+    room = rooms()
+    together = [enter(room, number) for number in range(3)]
+    for epochs in (4, 8):
+        last = [training.advance(epochs, lambda _: None) for _, training in together]
+        said = [training.evaluate() for _, training in together]
+    for number, (network, _) in enumerate(together):
+        other, alone = enter(rooms(), number)
+        expected = alone.advance(12, lambda _: None)
+        assert last[number].train_loss == pytest.approx(expected.train_loss, rel=1e-5)
+        torch.testing.assert_close(said[number], alone.evaluate(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(network.state_dict(), other.state_dict(), rtol=1e-5, atol=1e-5)
+        assert last[number].epoch == 12
+    assert not torch.allclose(said[0], said[1], atol=0.01)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_density_is_that_of_the_first_attention_layer(data, device):
+    features, hypergraph, _ = data
+    network = make().to(device)
+    room = Classroom(features, hypergraph, CONFIG, torch.device(device))
+    induction = Induction(make(), features, hypergraph)
+    expected = induction.first.to_hyperedges.density.mean(1)
+    torch.testing.assert_close(room.measure_density(network), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_every_epoch_is_told(data):

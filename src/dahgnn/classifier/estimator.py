@@ -42,6 +42,7 @@ from dahgnn.classifier.fitting import (
 from dahgnn.classifier.labels import encode_class_prior, encode_labels, known_labels, weigh_rows
 from dahgnn.classifier.stacking import say_combination
 from dahgnn.classifier.stages import count_networks
+from dahgnn.classifier.startup import start_device
 from dahgnn.classifier.verbosity import telling
 from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
@@ -249,6 +250,7 @@ class DAHGNNClassifier(
         generator = check_random_state(self.random_state)
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._keeping_columns())
+            start_device(self._device())
             given = self._read(X, y, sample_weight)
             n, width = given.features.shape
             count = count_networks(self.networks, n)
@@ -279,7 +281,6 @@ class DAHGNNClassifier(
         rows = self._rows(X, reset=True)
         classes, labels = encode_labels(y, len(rows))
         weights = weigh_rows(sample_weight, self.class_weight, classes, labels)
-        class_prior = encode_class_prior(self.class_prior, classes)
         scaling = choose_scaling(rows, self.scale)
         return GivenRows(
             scaling=scaling,
@@ -287,7 +288,7 @@ class DAHGNNClassifier(
             classes=classes,
             labels=labels,
             weights=weights,
-            class_prior=class_prior,
+            class_prior=encode_class_prior(self.class_prior, classes),
         )
 
     def _describe(self, given: GivenRows, fit: Fit) -> None:
@@ -319,8 +320,7 @@ class DAHGNNClassifier(
         Fitted rows with equal features, which a hypergraph of one's own may tell apart, have one label here.
         """
         distributions = self.evaluate(X).distributions
-        chosen: Array = self.classes_[distributions.argmax(1)]
-        return chosen
+        return np.asarray(self.classes_[distributions.argmax(1)])
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probabilities of the classes, (m, c)."""

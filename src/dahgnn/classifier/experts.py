@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dahgnn.classifier.logistic import fit_logistic
+from dahgnn.classifier.logistic import Rotation, fit_logistic, rotate
 
 Array = NDArray[Any]
 
@@ -60,6 +61,8 @@ class LabelledRows:
 
     def take(self, rows: Array) -> LabelledRows:
         """Return some of the rows."""
+        if np.array_equal(rows, np.arange(len(self))):
+            return self
         there = torch.as_tensor(rows, device=self.features.device)
         return LabelledRows(self.features[there], self.labels[rows], self.n_classes, self.weights[rows])
 
@@ -72,6 +75,11 @@ class LabelledRows:
         missing = np.setdiff1d(self.labels, self.labels[chosen])
         firsts = [np.flatnonzero(self.labels == label)[0] for label in missing]
         return np.sort(np.r_[chosen, firsts].astype(np.int64))
+
+    @cached_property
+    def rotation(self) -> Rotation:
+        """The directions of the rows, which a linear model needs to choose and to learn."""
+        return rotate(self.features)
 
     @property
     def targets(self) -> Array:
@@ -166,7 +174,8 @@ class LinearExpert:
         device = rows.features.device
         labels, weights = (torch.from_numpy(each).to(device) for each in (rows.labels, counts))
         inverse = torch.tensor(penalties, device=device)
-        return LinearModel(*fit_logistic(rows.features, labels, rows.n_classes, weights, inverse))
+        found = fit_logistic(rows.features, labels, rows.n_classes, weights, inverse, rows.rotation)
+        return LinearModel(*found)
 
     def from_arrays(self, arrays: Mapping[str, Array]) -> LinearModel:
         """Make a model of its arrays."""
@@ -235,16 +244,17 @@ class KernelExpert:
         rows = rows.take(rows.sample(_MOST_TO_CHOOSE_A_KERNEL))
         targets = torch.from_numpy(rows.targets - rows.targets.mean(0)).to(rows.features.device)
         spread = float((rows.features - rows.features.mean(0)).double().square().sum(1).mean()) or 1.0
-        errors = {}
-        for width in _WIDTHS:
-            kernel = _kernel(rows.features, rows.features, width / spread).double()
-            values, vectors = torch.linalg.eigh(kernel)
-            rotated = vectors.T @ targets
-            for ridge in _RIDGES:
-                inverse = 1 / (values.clamp_min(0) + ridge)
-                left_out = vectors @ (inverse[:, None] * rotated) / (vectors**2 @ inverse)[:, None]
-                errors[width / spread, ridge] = float(left_out.square().sum())
-        return min(errors, key=lambda settings: errors[settings])
+        widths = [width / spread for width in _WIDTHS]
+        kernels = torch.stack([_kernel(rows.features, rows.features, width).double() for width in widths])
+        values, vectors = torch.linalg.eigh(kernels)
+        rotated, squares = vectors.mT @ targets, vectors**2
+        errors = []  # of each ridge, (widths,)
+        for ridge in _RIDGES:
+            inverse = 1 / (values.clamp_min(0) + ridge)[:, :, None]
+            left_out = vectors @ (inverse * rotated) / (squares @ inverse)
+            errors.append(left_out.square().sum((1, 2)))
+        width, ridge = divmod(int(torch.stack(errors, 1).cpu().argmin()), len(_RIDGES))
+        return widths[width], _RIDGES[ridge]
 
     def fit(self, rows: LabelledRows, parts: Sequence[Array], settings: tuple[float, float]) -> KernelModel:
         """Fit a model to each part; a row that counts more has a smaller ridge."""

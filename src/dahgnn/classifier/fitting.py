@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from dahgnn.classifier.labels import split_labels
 from dahgnn.classifier.opinions import Graphs, Known, Opinions, balance
 from dahgnn.classifier.stacking import Candidate, learn_stack
 from dahgnn.classifier.stages import Trained, TrainingStage, train_in_stages
+from dahgnn.classifier.startup import await_device
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.hypergraph import Hypergraph
@@ -71,8 +72,12 @@ class GivenRows:
         self, validation: float | ArrayLike, count: int, generator: np.random.RandomState
     ) -> list[Split]:
         """Draw which labelled rows each of some networks does not see; copies of a row stay together."""
-        groups = equal_rows(self.features)
-        return split_labels(self.labels, self.classes, validation, count, generator, groups=groups)
+        return split_labels(self.labels, self.classes, validation, count, generator, groups=self.groups)
+
+    @cached_property
+    def groups(self) -> Array:
+        """A number for each row, the same for equal rows, (n,)."""
+        return equal_rows(self.features)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -233,12 +238,13 @@ class Fitter:
         listen: Callable[[int, Update], None],
     ) -> Fit:
         """Train the networks, each without the held-out rows of its split, and combine them with experts."""
-        trained = self._train(networks, splits, seeds, listen)
+        await_device(self.device)
+        trained, density = self._train(networks, splits, seeds, listen)
         networks = [network.cpu().eval() for network in networks[: len(trained.logits)]]
         known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)
         unseen = [mean_distributions([trained.logits[number] for number in numbers]) for numbers in by_fold]
         opinions = Opinions(
-            self.given.features[:, :-1].to(self.device),
+            self._features[:, :-1],
             known,
             [*unseen, mean_distributions(trained.logits)],
             self.surroundings.graphs,
@@ -257,7 +263,7 @@ class Fitter:
             scales=around.scales,
             networks=tuple(networks),
             combined=combined,
-            fitted=Evaluation(distributions, _mean_logits(trained), np.zeros(len(distributions))),
+            fitted=self._merge(Evaluation(distributions, _mean_logits(trained), density)),
         )
         rows, judged = judge_held_out(candidates, held, known, places, combined.factors)
         without = [
@@ -266,7 +272,7 @@ class Fitter:
         ]
         gain = gain_of_all(distributions[opinions.sample], without)
         return Fit(
-            ensemble=replace(ensemble, fitted=self._evaluate_fitted(ensemble)),
+            ensemble=ensemble,
             history=trained.history,
             epochs=trained.epochs,
             interrupted=trained.interrupted,
@@ -281,8 +287,9 @@ class Fitter:
         splits: Sequence[Split],
         seeds: Sequence[int],
         listen: Callable[[int, Update], None],
-    ) -> Trained:
-        room = Classroom(self.given.features, self.surroundings.hypergraph, self.training, self.device)
+    ) -> tuple[Trained, Array]:
+        """Return the training, and the density of the rows: the mean of the networks."""
+        room = Classroom(self._features, self.surroundings.hypergraph, self.training, self.device)
         with torch.inference_mode(False), torch.enable_grad():
             trainings = [
                 room.enter(network, self._labelled(split.train), seed)
@@ -290,9 +297,16 @@ class Fitter:
             ]
             on_cpu = self.device.type == "cpu"
             workers = workers_for(len(self.given.features), len(networks)) if on_cpu else 1
-            return train_in_stages(
+            trained = train_in_stages(
                 networks, trainings, splits, self.given.labels, self.training.max_epochs, listen, workers
             )
+        densities = [room.measure_density(network) for network in networks[: len(trained.logits)]]
+        return trained, np.mean([each.double().numpy() for each in densities], 0)
+
+    @cached_property
+    def _features(self) -> Tensor:
+        """The rows on the device, (n, d + 1)."""
+        return self.given.features.to(self.device)
 
     def _labelled(self, rows: Tensor) -> Labelled:
         weights = None if self.given.weights is None else torch.from_numpy(self.given.weights)[rows]
@@ -336,10 +350,9 @@ class Fitter:
             mixed = combined.finish(list(opinion.values()))
         return combined, mixed
 
-    def _evaluate_fitted(self, ensemble: Ensemble) -> Evaluation:
-        density = np.mean([each.density().double().numpy() for each in ensemble.inductions], 0)
-        fitted = Evaluation(ensemble.fitted.distributions, ensemble.fitted.embedding, density)
-        return fitted.averaged(equal_rows(self.given.features)) if self.merge_equal else fitted
+    def _merge(self, fitted: Evaluation) -> Evaluation:
+        """Give equal rows the same, where nothing but their number tells them apart."""
+        return fitted.averaged(self.given.groups) if self.merge_equal else fitted
 
 
 def _mean_logits(trained: Trained) -> Array:

@@ -8,6 +8,8 @@ Nocedal, 1980) is two products of matrices for all of them.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -41,8 +43,23 @@ class _Pair(NamedTuple):
     inverse: Tensor
 
 
+class Rotation(NamedTuple):
+    """Orthonormal directions (d, r) in which all rows lie, and the squares of the rows in each, (r,).
+
+    The rows have no covariance along these directions, so that each has a curvature of its own.
+    """
+
+    directions: Tensor
+    squares: Tensor
+
+
 def fit_logistic(
-    features: Tensor, labels: Tensor, n_classes: int, counts: Tensor, inverse_penalties: Tensor
+    features: Tensor,
+    labels: Tensor,
+    n_classes: int,
+    counts: Tensor,
+    inverse_penalties: Tensor,
+    rotation: Rotation | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Minimise Σ_i w_i ℓ(x_i, y_i) + ‖W‖² / (2C) for each problem, ℓ the cross-entropy of softmax(xW + b).
 
@@ -58,12 +75,14 @@ def fit_logistic(
         w, how much each row counts in each problem.
     inverse_penalties : Tensor, (problems,)
         C. With two classes it counts half, as the two columns of W are one then.
+    rotation : Rotation, optional
+        What `rotate` gives for the rows, if it is known.
 
     Returns
     -------
     coefficients, intercepts : Tensor, (d, problems, c), (problems, c)
     """
-    directions, squares = _rotate(features)
+    directions, squares = rotate(features) if rotation is None else rotation
     problem = _Problem(
         features @ directions,
         squares,
@@ -72,23 +91,20 @@ def fit_logistic(
         counts.to(features),
         (2 if n_classes == 2 else 1) / inverse_penalties.to(features),
     )
-    weights = _minimise(problem)
+    weights = _minimise_captured(problem) if features.is_cuda else _minimise(problem)
     coefficients = (directions @ weights[:-1].flatten(1)).unflatten(1, weights.shape[1:])
     return coefficients, weights[-1]
 
 
-def _rotate(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return orthonormal directions (d, r) in which all rows (l, d) lie, and the squares of the rows in each.
-
-    The rows have no covariance along these directions, so that each has a curvature of its own.
-    """
+def rotate(rows: Tensor) -> Rotation:
+    """Return the directions of rows (l, d)."""
     exact = rows.double()
     wide = rows.shape[1] > len(rows)
     values, vectors = torch.linalg.eigh(exact @ exact.T if wide else exact.T @ exact)
     kept = values > 1e-10 * values.max().clamp_min(1e-30)
     values, vectors = values[kept], vectors[:, kept]
     directions = exact.T @ (vectors / values.sqrt()) if wide else vectors
-    return directions.to(rows.dtype), values.to(rows.dtype)
+    return Rotation(directions.to(rows.dtype), values.to(rows.dtype))
 
 
 class _Problem:
@@ -180,14 +196,111 @@ def _minimise(problem: _Problem) -> Tensor:
     return found
 
 
+@torch.no_grad()
+def _minimise_captured(problem: _Problem) -> Tensor:
+    """Do what `_minimise` does on a CUDA device, by replays of a captured step: each has some 200 launches.
+
+    Problems that are solved stay in, and take steps of length zero.
+    """
+    descent = _Descent(problem)
+    with torch.cuda.device(descent.going.device):
+        descent.look_ahead()  # at first as it is, in which libraries make their plans
+        if not bool(descent.told[1]):
+            descent.search()
+        descent.accept()
+        look_ahead, accept = _capture(descent.look_ahead), _capture(descent.accept)
+        for _ in range(_STEPS - 1):
+            look_ahead.replay()
+            going, fallen = descent.told.tolist()
+            if not going:
+                break
+            if not fallen:
+                descent.search()
+            accept.replay()
+    return descent.point.weights
+
+
+@cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """Return the stream of a device for captures; for each new one libraries take memory."""
+    return torch.cuda.Stream(device)
+
+
+def _capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+    """Record what some work does on the present device.
+
+    Unlike `torch.cuda.graph` it gives no memory back before, as so small a work needs none.
+    """
+    graph, stream = torch.cuda.CUDAGraph(), _side_stream(torch.cuda.current_device())
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        graph.capture_begin()
+        try:
+            work()
+        finally:
+            graph.capture_end()
+    return graph
+
+
+class _Descent:
+    """The state of `_minimise` in tensors that stay where they are, and the two halves of its step.
+
+    Pairs that are not there yet are zeros, which teach nothing.
+    """
+
+    def __init__(self, problem: _Problem) -> None:
+        self.problem, self.curvature = problem, problem.inverse_curvature
+        start = torch.zeros(problem.shape, dtype=problem.features.dtype, device=problem.features.device)
+        self.point, self.after = problem.at(start), problem.at(start.clone())
+        self.direction = torch.zeros_like(start)
+        self.pairs = _Pair(
+            *(start.new_zeros(_MEMORY, *shape) for shape in (start.shape, start.shape, start.shape[1:2]))
+        )
+        self.going = ~problem.is_solved(self.point)
+        self.told = torch.ones(2, dtype=torch.bool, device=start.device)
+
+    def look_ahead(self) -> None:
+        """Find where a whole step leads; tell whether a problem is under way, and whether all losses fell."""
+        point, pairs = self.point, [_Pair(*each) for each in zip(*self.pairs, strict=True)]
+        inverse = _apply_inverse(pairs, point.gradient, self.curvature)
+        self.direction.copy_(torch.where(self.going[:, None], -inverse, 0))
+        _copy(self.problem.at(point.weights + self.direction), self.after)
+        slope = _product(self.direction, point.gradient)
+        self.told[0] = self.going.any()
+        self.told[1] = (self.after.loss <= _allowed(point, slope)).all()
+
+    def search(self) -> None:
+        """Find a shorter step for the problems whose loss did not fall."""
+        _copy(_search(self.problem, self.point, self.direction), self.after)
+
+    def accept(self) -> None:
+        """Go where the step leads, and remember it."""
+        step, change = self.after.weights - self.point.weights, self.after.gradient - self.point.gradient
+        product = _product(step, change)
+        new = _Pair(step, change, torch.where(product > 0, 1 / product, 0))
+        for kept, latest in zip(self.pairs, new, strict=True):
+            kept.copy_(torch.cat([kept[1:], latest[None]]))
+        _copy(self.after, self.point)
+        self.going &= (step.abs().amax((0, 2)) > 0) & ~self.problem.is_solved(self.point)
+
+
+def _copy(source: _Point, target: _Point) -> None:
+    for here, there in zip(source, target, strict=True):
+        there.copy_(here)
+
+
+def _allowed(point: _Point, decrease: Tensor) -> Tensor:
+    """Return the greatest loss that a step may lead to, given the decrease that the slope promises."""
+    return point.loss + (_ROUNDING * point.loss + _DECREASE * decrease.double())
+
+
 def _search(problem: _Problem, point: _Point, direction: Tensor) -> _Point:
     """Go along a direction, each problem as far as its loss falls; one whose loss does not, stays."""
     slope = _product(direction, point.gradient)
     length = torch.ones_like(slope)
     for _ in range(_HALVINGS):
         after = problem.at(point.weights + length[:, None] * direction)
-        allowed = _ROUNDING * point.loss + _DECREASE * (length * slope).double()
-        fallen = after.loss <= point.loss + allowed
+        fallen = after.loss <= _allowed(point, length * slope)
         if bool(fallen.all()):
             return after
         length = torch.where(fallen, length, length / 2)

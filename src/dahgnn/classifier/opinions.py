@@ -158,6 +158,7 @@ class Opinions:
         self.sample = _sample_others(known, len(features))
         self._said: dict[Candidate, _Said] = {}
         self._given = [known.given(part) for part in known.parts]
+        self._folds = [torch.from_numpy(fold).to(features.device) for fold in known.folds]
         said = torch.from_numpy(np.stack(networks if known.refit else networks[-1:], 1))
         self._hear("networks", said.to(features), graphs and graphs.chosen)
         rows = LabelledRows(
@@ -210,8 +211,8 @@ class Opinions:
             else:
                 said = graph.smooth_all(self._given, priors, candidate.strength)
             held = [
-                said[torch.from_numpy(fold).to(said.device), number if self.known.refit else 0]
-                for number, fold in enumerate(self.known.folds)
+                said[fold.to(said.device), number if self.known.refit else 0]
+                for number, fold in enumerate(self._folds)
             ]
             self._said[candidate] = _Said(
                 held_out=torch.cat([said[:0, 0], *held]).double().cpu().numpy(),

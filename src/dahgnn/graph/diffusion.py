@@ -33,6 +33,8 @@ CPU = torch.device("cpu")
 _TOLERANCE = 1e-5
 # Steps at the most. The systems that need so many are those without a prior, whose labels are far away.
 _MOST_STEPS = 2000
+# Steps after which a GPU is asked whether it is enough: the host waits for the answer.
+_STEPS_A_LOOK = 6
 # Share of the degrees that is added to Poisson learning's Laplacian. It makes the system positive, so that a
 # component without a label is no special case, and keeps far labels from counting as much as near ones.
 POISSON_DAMPING = 0.01
@@ -155,10 +157,9 @@ class SimilarityGraph:
         """
         fixed = self._zeros(given)
         free = torch.ones_like(fixed[..., :1])
-        for problem, (nodes, values, _) in enumerate(given):
-            there = torch.as_tensor(nodes, device=self.device)
-            fixed[there, problem] = torch.as_tensor(values, device=self.device, dtype=self.dtype)
-            free[there, problem] = 0
+        places = self._places(given)
+        fixed[places] = self._tensor(np.concatenate([each.values for each in given]))
+        free[places] = 0
         # With v = D^(1/2) u and S = D^(-1/2) W D^(-1/2), zero at the fixed nodes: ((1 + λ) − S) v = right.
         right = self._spread(self._roots * fixed)
         if priors is not None:
@@ -201,18 +202,26 @@ class SimilarityGraph:
 
     def spread_poisson_all(self, given: Sequence[Given], damping: float = POISSON_DAMPING) -> Tensor:
         """Do as `spread_poisson` does for several sets of labelled nodes, (n, problems, c)."""
-        right = self._zeros(given)
-        for problem, (nodes, values, weights) in enumerate(given):
+        flows = []
+        for nodes, values, weights in given:
             counts = np.ones(len(nodes)) if weights is None else weights
-            flow = counts[:, None] * (values - counts @ values / counts.sum())
-            there = torch.as_tensor(nodes, device=self.device)
-            flow_here = torch.as_tensor(flow, device=self.device, dtype=self.dtype)
-            right[:, problem].index_add_(0, there, flow_here)
+            flows.append(counts[:, None] * (values - counts @ values / counts.sum()))
+        right = self._zeros(given)
+        right.index_put_(self._places(given), self._tensor(np.concatenate(flows)), accumulate=True)
 
         def multiply(vectors: Tensor) -> Tensor:
             return (1 + damping) * vectors - self._spread(vectors)
 
         return _solve(multiply, right / self._roots) / self._roots
+
+    def _places(self, given: Sequence[Given]) -> tuple[Tensor, Tensor]:
+        """Return the nodes of all problems, one behind the other, and the problem of each."""
+        nodes = np.concatenate([each.nodes for each in given])
+        problems = np.repeat(np.arange(len(given)), [len(each.nodes) for each in given])
+        return torch.as_tensor(nodes, device=self.device), torch.as_tensor(problems, device=self.device)
+
+    def _tensor(self, values: Array) -> Tensor:
+        return torch.as_tensor(values, device=self.device, dtype=self.dtype)
 
     def _zeros(self, given: Sequence[Given]) -> Tensor:
         shape = (len(self), len(given), given[0].values.shape[1])
@@ -255,8 +264,9 @@ def _solve(multiply: Callable[[Tensor], Tensor], right: Tensor) -> Tensor:
     direction = residual.clone()
     squares = (residual * residual).sum(0)
     enough = _TOLERANCE**2 * squares
-    for _ in range(_MOST_STEPS):
-        if bool((squares <= enough).all()):
+    look_every = _STEPS_A_LOOK if right.is_cuda else 1
+    for number in range(_MOST_STEPS):
+        if number % look_every == 0 and bool((squares <= enough).all()):
             break
         product = multiply(direction)
         curvature = (direction * product).sum(0)

@@ -84,11 +84,14 @@ class PropagatedFeatures:
         self.used = None if len(columns) == features.shape[1] else columns
         rounded = precision == "bfloat16" and features.is_cuda and features.dtype == torch.float32
         dtype = torch.bfloat16 if rounded else features.dtype
-        rows = len(propagate(features[:, :1]))
-        self.matrix = features.new_empty(rows, len(columns), dtype=dtype)
-        # Some columns at a time, so that no second copy of the features is made on the way.
-        for start in range(0, len(columns), _COLUMNS_AT_ONCE):
-            some = slice(start, start + _COLUMNS_AT_ONCE)
+        # Some columns at a time, so that no second copy of the features is made on the way. The last ones are
+        # as many, some of them once more: a GPU compiles a kernel for each number of columns.
+        many = min(_COLUMNS_AT_ONCE, len(columns))
+        first = propagate(features[:, columns[:many]])
+        self.matrix = first.new_empty(len(first), len(columns), dtype=dtype)
+        self.matrix[:, :many] = first
+        for start in range(many, len(columns), _COLUMNS_AT_ONCE):
+            some = slice(min(start, len(columns) - many), start + many)
             self.matrix[:, some] = propagate(features[:, columns[some]])
         self.directions = _leading_directions(self.matrix, leave_out) if leave_out else None
         if self.directions is not None:

@@ -27,8 +27,8 @@ NEGATIVE_SLOPE = 0.2
 # Numbers that one gathered block of neighbours may hold: 64 MiB in float32.
 _BLOCK = 1 << 24
 
-# Inner dimension up to which a product is not worth a library's preparations.
-_SMALL = 64
+# Inner dimension up to which a product is not worth a library's preparations, on a CPU and on a GPU.
+_SMALL, _SMALL_ON_GPU = 64, 32
 
 
 class _Gather(Function):
@@ -184,7 +184,7 @@ def grouped_product(rows: Tensor, weights: Tensor, *, backend: str | None = None
     -------
     Tensor, (n, groups, outer)
     """
-    if len(weights) == 1 and weights.shape[1] > _SMALL:
+    if len(weights) == 1 and weights.shape[1] > (_SMALL_ON_GPU if rows.is_cuda else _SMALL):
         return (rows.squeeze(1) @ weights.squeeze(0)).unsqueeze(1)
     kernels = kernels_for(rows, backend)
     if kernels is not None:

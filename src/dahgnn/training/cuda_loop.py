@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from dahgnn.config import TrainingConfig
 from dahgnn.kernels.gpu.programs import compiling
@@ -25,13 +27,33 @@ from dahgnn.training.run import Parts
 # Epochs between two looks of the host; those behind the stop are computed in vain.
 _EPOCHS_AT_ONCE = 20
 # Passes before the capture, in which libraries make their plans.
-_WARM_UP = 3
+_WARM_UP = 1
 
 
 @cache
 def _side_stream(device: int) -> torch.cuda.Stream:
     """Return the stream of a device for passes before a capture; for each new one libraries take memory."""
     return torch.cuda.Stream(device)
+
+
+class _KnownGradient(Function):
+    """A loss (its value is undefined) whose gradient by the logits is known.
+
+    To `torch.autograd.grad` one could give the gradient, but then torch imports its symbolic algebra, which
+    takes longer than a fit.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, gradient: Tensor) -> Tensor:
+        ctx.gradient = gradient
+        return logits.new_empty(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, above: Tensor) -> tuple[Tensor, None]:
+        # The product, with one, is also the first kernel of autograd's thread. A library would warn that the
+        # thread has no context of the device yet.
+        return above * ctx.gradient, None
 
 
 class NewEpochs(NamedTuple):
@@ -133,10 +155,9 @@ class GraphLoop:
 
     def advance(self, epochs: int) -> list[float]:
         """Train for so many epochs, in all up to the schedule's; return the last loss of each run."""
-        if self._graph is None:
-            self._graph = self._capture()
+        graph = self.capture()
         for _ in range(epochs):
-            self._graph.replay()
+            graph.replay()
         last = self.record.history[self.record.epoch, torch.arange(len(self.models)), 0]
         losses: list[float] = last.tolist()
         return losses
@@ -145,6 +166,26 @@ class GraphLoop:
     def copy_weights(self) -> None:
         """Give each network its present weights."""
         self._copy(self.optimizer.weights)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What loops with the same logits and schedule must share to take each other's place."""
+        weights = self.optimizer.weights
+        shapes = tuple((name, weight.shape, weight.dtype) for name, weight in weights.items())
+        return shapes, self.labels.nodes.shape
+
+    @torch.no_grad()
+    def take_place_of(self, other: GraphLoop) -> None:
+        """Go on where a loop of the same kind is: with its weights, labels, epochs and dropout.
+
+        A captured epoch reads and writes these numbers where they are, so that it serves any such loop.
+        """
+        for here, there in zip(self._state(), other._state(), strict=True):
+            here.copy_(there)
+        self.labels.gradient.zero_()  # it is nowhere written but at nodes that train
+
+    def _state(self) -> list[Tensor]:
+        return [*self.optimizer.state, *self.labels.state, *self.record.state, self.seeds]
 
     def _look(self) -> list[NewEpochs]:
         """Fetch the epochs since the last look, and note why runs ended."""
@@ -176,8 +217,13 @@ class GraphLoop:
             for name, weight in model.named_parameters():
                 weight.copy_(weights[name][run])
 
+    def capture(self) -> torch.cuda.CUDAGraph:
+        """Record one epoch, unless it is recorded, after some passes whose traces are wiped out."""
+        if self._graph is None:
+            self._graph = self._capture()
+        return self._graph
+
     def _capture(self) -> torch.cuda.CUDAGraph:
-        """Record one epoch, after some passes whose traces are wiped out."""
         with compiling():
             self._epoch()
         stream = _side_stream(torch.cuda.current_device())
@@ -200,6 +246,7 @@ class GraphLoop:
         weights = self.optimizer.weights
         evaluated, trained = self.logits(weights, self._drop, evaluate=self.evaluate)
         self.labels.score(evaluated, trained)
-        gradients = torch.autograd.grad(trained, list(weights.values()), self.labels.gradient)
+        loss = _KnownGradient.apply(trained, self.labels.gradient)
+        gradients = torch.autograd.grad(loss, list(weights.values()))
         self.record.add()  # after the gradient, whose dropout reads the epoch
         self.optimizer.step(gradients, self.record)

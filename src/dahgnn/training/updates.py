@@ -15,6 +15,7 @@ from torch import Tensor
 
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.nn.induction import Induction
 from dahgnn.nn.model import DAHGNN
 from dahgnn.ops.backend import has_gpu_kernels
 from dahgnn.ops.dropout import Mask, drop_units
@@ -85,6 +86,7 @@ class Classroom:
         self.features, self.hypergraph = features.to(device), hypergraph.to(device)
         self.config, self.device = config, device
         self._folded: Folded | None = None
+        self._stages: dict[object, GraphLoop] = {}
 
     def enter(self, network: DAHGNN, labelled: Labelled, seed: int) -> Updates:
         """Return the training of a network, which moves to the device.
@@ -110,6 +112,20 @@ class Classroom:
         captured = weights is None and has_gpu_kernels(self.features)
         kind = _CapturedUpdates if captured else _PlainUpdates
         return kind(self, network, self._folded, here, seed)
+
+    def stage_for(self, make: Callable[[], GraphLoop]) -> tuple[GraphLoop, GraphLoop]:
+        """Return a loop, and the one on whose place it trains: networks of a kind share a captured epoch.
+
+        A capture takes as long as hundreds of epochs.
+        """
+        loop = make()
+        if loop.kind not in self._stages:
+            self._stages[loop.kind] = make()
+        return loop, self._stages[loop.kind]
+
+    def measure_density(self, network: DAHGNN) -> Tensor:
+        """Return the density of all nodes in the first attention layer of a network, (n,), on the CPU."""
+        return Induction(network, self.features, self.hypergraph).density().cpu()
 
 
 class _PlainUpdates:
@@ -153,22 +169,25 @@ class _PlainUpdates:
 
 
 class _CapturedUpdates:
-    """Replay a captured epoch on a CUDA device."""
+    """Replay a captured epoch on a CUDA device, which all networks of a kind share."""
 
     def __init__(
         self, room: Classroom, network: DAHGNN, folded: Folded, labelled: Labelled, seed: int
     ) -> None:
         self.room, self.network, self.last = room, network, _UNTRAINED
         shape = (len(room.features), 1, network.n_classes)
+        parts = [Parts(labelled, labelled)]
         with torch.cuda.device(room.device):
-            self.loop = GraphLoop(
-                [network], folded, [Parts(labelled, labelled)], shape, room.config, [seed], evaluate=False
+            self.loop, self.stage = room.stage_for(
+                lambda: GraphLoop([network], folded, parts, shape, room.config, [seed], evaluate=False)
             )
 
     def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
         """Train for so many epochs more."""
         interrupted = False
         with torch.cuda.device(self.room.device):
+            self.stage.capture()
+            self.stage.take_place_of(self.loop)
             try:
                 for start in range(0, epochs, _EPOCHS_A_LOOK):
                     callback(self._update(min(_EPOCHS_A_LOOK, epochs - start)))
@@ -176,11 +195,12 @@ class _CapturedUpdates:
                 if self.last.epoch == 0:
                     raise
                 interrupted = True
+            self.loop.take_place_of(self.stage)
             self.loop.copy_weights()
         return replace(self.last, interrupted=interrupted)
 
     def _update(self, epochs: int) -> Update:
-        (loss,) = self.loop.advance(epochs)
+        (loss,) = self.stage.advance(epochs)
         self.last = Update(epoch=self.last.epoch + epochs, train_loss=loss)
         return self.last
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 
+import torch
 from torch import Tensor
 
 from dahgnn.kernels.gpu.programs import AT_ONCE, divide, jit, launch
@@ -248,6 +249,12 @@ def _density_kernel(
             weights, nodes, slope, layout, peak_rows, block_members, longest,
         )  # fmt: skip
     leave_extremes(extremes, seen, copies, spacing, layout)
+
+
+def start_compiler(device: torch.device) -> None:
+    """Compile and start the least kernel, so that Triton finds and loads what every kernel needs."""
+    extremes = torch.empty(_CLEARED, device=device)
+    launch(_clear_kernel, (1,), extremes, _CLEARED, block=_CLEARED, warps=4)
 
 
 def node_density(

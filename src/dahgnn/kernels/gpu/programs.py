@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -31,8 +31,8 @@ except ImportError:
 
 _PRECISIONS = (torch.float32, torch.float64)
 
-# Kernels that are being compiled, with their devices, while nothing is started.
-_pending: ContextVar[list[tuple[torch.device, Any]] | None] = ContextVar("pending", default=None)
+# What makes kernels ready that are being compiled, while nothing is started.
+_pending: ContextVar[_Pending | None] = ContextVar("pending", default=None)
 
 # Numbers of a row that a program takes: 128 bytes in float32 at the least, so that a gather takes full lines.
 _NARROW, _WIDE = 32, 64
@@ -49,6 +49,15 @@ _REGISTERS, AT_ONCE = 96, 20
 def jit(function: Callable[..., Any]) -> Any:
     """Make a Triton kernel; without Triton the function stays as it is and nobody calls it."""
     return function if triton is None else triton.jit(function)
+
+
+def jit_for_any(*arguments: str) -> Callable[[Callable[..., Any]], Any]:
+    """Make a Triton kernel that is not compiled anew for ones or multiples of 16 among these arguments."""
+
+    def make(function: Callable[..., Any]) -> Any:
+        return function if triton is None else triton.jit(function, do_not_specialize=arguments)
+
+    return make
 
 
 def supports(tensor: Tensor) -> bool:
@@ -168,7 +177,7 @@ def launch(
         pending = _pending.get()
         if pending is not None:
             compiled = kernel.warmup(*arguments, grid=grid, **constants, overlap=overlap, **options)
-            pending.append((first.device, compiled))
+            pending.add(first.device, compiled)
         else:
             kernel[grid](*arguments, **constants, overlap=overlap, **options)
 
@@ -185,20 +194,41 @@ def compiling() -> Iterator[None]:
     if mode is None:
         yield
         return
-    kernels: list[tuple[torch.device, Any]] = []
-    token = _pending.set(kernels)
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as executor:
+    # Half of the threads may wait for the others.
+    with ThreadPoolExecutor(max_workers=2 * (os.cpu_count() or 1)) as executor:
+        pending = _Pending(executor)
+        token = _pending.set(pending)
         try:
             # A gradient stays in this thread: autograd's own threads would know nothing of the mode.
             with torch.autograd.set_multithreading_enabled(False), mode(executor):
                 yield
         finally:
             _pending.reset(token)
-        list(executor.map(_make_ready, kernels))
+        pending.wait()
 
 
-def _make_ready(kernel: tuple[torch.device, Any]) -> None:
+class _Pending:
+    """Kernels that threads compile and make ready.
+
+    A thread takes up a kernel's making ready after its compilation, so that what it waits for is under way.
+    """
+
+    def __init__(self, executor: ThreadPoolExecutor) -> None:
+        self.executor = executor
+        self.kernels: dict[int, tuple[Any, Future[None]]] = {}
+
+    def add(self, device: torch.device, kernel: Any) -> None:
+        """Make a kernel ready, or one that is being compiled, as soon as it is."""
+        if id(kernel) not in self.kernels:
+            self.kernels[id(kernel)] = kernel, self.executor.submit(_make_ready, device, kernel)
+
+    def wait(self) -> None:
+        """Wait until all kernels are ready."""
+        for _, ready in self.kernels.values():
+            ready.result()
+
+
+def _make_ready(device: torch.device, compiled: Any) -> None:
     """Have Triton make and load what starts a kernel, for which it calls a C compiler."""
-    device, compiled = kernel
     with torch.cuda.device(device):
         getattr(compiled, "result", lambda: compiled)().run  # noqa: B018 (made when first asked for)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from dahgnn.kernels.gpu.programs import jit, launch, power_of_two
+from dahgnn.kernels.gpu.programs import jit, jit_for_any, launch, power_of_two
 from dahgnn.kernels.gpu.tiles import (
     begin,
 )
@@ -117,6 +117,11 @@ class Labels:
         self.counts = torch.tensor([[len(some) for some, _ in of_run] for of_run in parts], device=device)
         self.gradient = torch.zeros(shape, device=device, dtype=dtype)
         self.partial, self._unused = (self.gradient.new_empty(len(runs), 2) for _ in range(2))
+
+    @property
+    def state(self) -> list[Tensor]:
+        """What tells labelled nodes from others in as many blocks."""
+        return [self.nodes, self.labels, self.block_runs, self.block_weights, self.ranges, self.counts]
 
     def score(self, evaluated: Tensor, trained: Tensor) -> None:
         """Score the logits of evaluation, and take the gradient of those of training."""
@@ -230,6 +235,13 @@ class Record:
         self.epoch.fill_(-1)
         for each in (self.best_epoch, self.last_epoch, self.better):
             each.zero_()
+
+    @property
+    def state(self) -> list[Tensor]:
+        """Where the runs are; their history is not needed to go on."""
+        return [
+            self.epoch, self.best_epoch, self.last_epoch, self.best_loss, self.running, self.better,
+        ]  # fmt: skip
 
     def add(self) -> None:
         """Note an epoch."""
@@ -355,6 +367,11 @@ class Adam:
             self.decay_every, warps=4, block=_WEIGHTS,
         )  # fmt: skip
 
+    @property
+    def state(self) -> list[Tensor]:
+        """The weights, those that were kept, and what the next step needs."""
+        return [self._flat, self._best, self._mean, self._square]
+
     @torch.no_grad()
     def reset(self) -> None:
         """Return to the first weights and to the state before the first step."""
@@ -364,7 +381,7 @@ class Adam:
         self._square.zero_()
 
 
-@jit
+@jit_for_any("site")
 def _dropout_kernel(
     values: tl.tensor,
     result: tl.tensor,
