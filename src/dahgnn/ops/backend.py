@@ -73,6 +73,11 @@ def product_kernel_for(matrix: Tensor, columns: int) -> Callable[[Tensor, Tensor
     return None
 
 
+def compiled_for_cpu(tensor: Tensor, backend: str | None = None) -> bool:
+    """Tell whether the compiled kernels of the CPU compute with such tensors; see `using`."""
+    return kernels_for(tensor, backend) is cpu_kernels
+
+
 def has_gpu_kernels(tensor: Tensor) -> bool:
     """Tell whether a CUDA device computes with such tensors by kernels, which a CUDA graph can hold."""
     return tensor.is_cuda and gpu_kernels.supports(tensor)
