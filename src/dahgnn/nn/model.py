@@ -15,8 +15,8 @@ from dahgnn.checks import bad_type, check_count
 from dahgnn.config import ModelConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.nn.layers import AttentionWeights, DensityAwareAttention, HypergraphConvolution, xavier_uniform
-from dahgnn.ops.activated import Factor, activated_products
 from dahgnn.ops.dropout import CounterDropout
+from dahgnn.ops.fused import Factor, activated_products
 from dahgnn.ops.propagated import DropUnits, PropagatedFeatures, SelectiveFolded, Weights
 from dahgnn.ops.sparse import grouped_product
 
@@ -162,7 +162,7 @@ class DAHGNN(nn.Module):
         if self._folded:
             weight = weight @ weights["attention1.weight"].transpose(1, 2).flatten(2)
         before = propagate(weight.transpose(0, 1).flatten(1))
-        after = self.convolution.to_nodes(before, hypergraph)
+        after, before = self.convolution.to_nodes_beside(before, hypergraph)
         nodes, hyperedges = (before, after) if self.config.convolution == "printed" else (after, before)
         shape = (-1, *weight.shape[::2])
         return nodes.view(shape), hyperedges.view(shape)

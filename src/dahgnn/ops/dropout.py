@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -12,12 +13,15 @@ from torch.autograd.function import once_differentiable
 from dahgnn.kernels.protocol import Mask
 from dahgnn.ops.backend import kernels_for
 
+__all__ = ["CounterDropout", "Mask", "drop_units", "keeps"]
+
 # Units that share a draw of 128 bits; each gets 16 of them.
 _UNITS_A_DRAW = 8
 _WORD = 0xFFFFFFFF
 
 
-class CounterDropout(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CounterDropout:
     """Drops units of some runs, as their seeds and epochs decide.
 
     Attributes

@@ -120,7 +120,7 @@ class _PlainUpdates:
         self, room: Classroom, network: DAHGNN, folded: SelectiveFolded, labelled: Labelled, seed: int
     ) -> None:
         self.room, self.network, self.folded = room, network, folded
-        # Logits of other nodes are not computed: these are in ascending order, and ``labelled`` refers to them.
+        # Logits of other nodes are not computed; ``labelled`` counts among these.
         self.nodes, places = labelled.nodes.unique(return_inverse=True)
         self.labelled = labelled._replace(nodes=places)
         self.optimizer = Adam(list(network.parameters()), room.config)

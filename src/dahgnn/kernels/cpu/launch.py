@@ -67,13 +67,36 @@ def gather_sum(
     values: Tensor, forward: Segments, source_scale: Tensor | None, target_scale: Tensor | None
 ) -> Tensor:
     """Sum the scaled sources of each segment, then scale the sums: (s, width) → (targets, width)."""
-    values = values.contiguous()
     sums = new_tensor(values, len(forward), values.shape[1])
+    _gather(values, forward, source_scale, target_scale, sums, add=False)
+    return sums
+
+
+def add_gather_sum(
+    values: Tensor,
+    forward: Segments,
+    source_scale: Tensor | None,
+    target_scale: Tensor | None,
+    sums: Tensor,
+) -> None:
+    """Add in place what `gather_sum` returns to sums that are contiguous."""
+    _gather(values, forward, source_scale, target_scale, sums, add=True)
+
+
+def _gather(
+    values: Tensor,
+    forward: Segments,
+    source_scale: Tensor | None,
+    target_scale: Tensor | None,
+    sums: Tensor,
+    *,
+    add: bool,
+) -> None:
+    values = values.contiguous()
     _call(
         "gather_sum", values.dtype, *sums.shape, forward.offsets, forward.indices,
-        _contiguous(source_scale), _contiguous(target_scale), values, sums,
+        _contiguous(source_scale), _contiguous(target_scale), values, add, sums,
     )  # fmt: skip
-    return sums
 
 
 def grouped_product(rows: Tensor, weights: Tensor) -> Tensor:
