@@ -123,10 +123,13 @@ void activated_product_backward(int threads, int64_t count, int64_t outer, const
                 rows.activate(g, i, stop, active, few.stays.data());
                 add_outer_products<T>(0, stop - i, inner, outer, from, groups * outer, active, inner,
                                       sums + g * inner * outer);
+                // Where rows lie one behind the other and nothing stands there, their gradient is made in place.
+                const bool direct = groups == 1 && !add && !rows.chosen;
+                T* const made = direct ? rows_gradient + i * inner : given;
                 multiply_group<T>(0, stop - i, outer, inner, from, groups * outer,
-                                  matrices.data() + g * outer * round_up(inner, 16), given, inner);
-                rows.multiply_slopes(active, few.stays.data(), (stop - i) * inner, given);
-                for (int64_t number = i; number < stop; ++number) {
+                                  matrices.data() + g * outer * round_up(inner, 16), made, inner);
+                rows.multiply_slopes(active, few.stays.data(), (stop - i) * inner, made);
+                for (int64_t number = i; number < stop && !direct; ++number) {
                     T* const to = rows_gradient + (rows.row(number) * groups + g) * inner;
                     const T* const row = given + (number - i) * inner;
                     for (int64_t j = 0; j < inner; ++j) to[j] = add ? to[j] + row[j] : row[j];

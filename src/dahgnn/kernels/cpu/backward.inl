@@ -186,6 +186,11 @@ void close_nodes(const Reverse<T, G, U>& group, const Backward<T>& call, int64_t
         const T *const source = group.node(i), *const to_node = group.to_node + i * G;
         T from_node[G];
         quads.list(call.by_node, i, active, group.hyperedge_targets, layout.packet(), call.hyperedges);
+        if (quads.count == 0 && active && !group.active_nodes[i]) {  // nothing comes from anywhere
+            std::fill_n(gradient.data(), size, T(0));
+            group.write(gradient.data(), call.wx_gradient, i);
+            continue;
+        }
         collect<T, G, U>(group, source, group.scales, quads, room.data(), gradient.data(), from_node);
         add_row<T, G, U>(layout, from_node, group.vector(0), gradient.data());
         add_row<T, G, U>(layout, to_node, group.vector(1), gradient.data());

@@ -126,7 +126,7 @@ void sum_similarities(const Group<T, G, U>& group, const Forward<T>& call, int64
 }
 
 // Targets go through the steps of the work a few at a time, so that the processor need not wait for each.
-constexpr int64_t BATCH = 2;
+constexpr int64_t BATCH = 4;
 
 // A target on its way: its sources; their scores, then weights, and what the LeakyReLU takes from these.
 template <typename T, int G>
