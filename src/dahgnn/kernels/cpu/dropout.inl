@@ -12,8 +12,8 @@ INLINE Vector<uint64_t, N> multiply_words(const Vector<uint64_t, N>& words, uint
     using W = Vector<uint64_t, N>;
     const W factors = W{} + uint64_t(factor);
     if constexpr (N == 8)
-        return reinterpret_cast<W>(
-            _mm512_mul_epu32(reinterpret_cast<__m512i>(words), reinterpret_cast<__m512i>(factors)));
+        return reinterpret_cast<W>(  // without a mask gcc warns
+            _mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(words), reinterpret_cast<__m512i>(factors)));
     else if constexpr (N == 4)
         return reinterpret_cast<W>(
             _mm256_mul_epu32(reinterpret_cast<__m256i>(words), reinterpret_cast<__m256i>(factors)));
@@ -33,15 +33,15 @@ INLINE void store_stays(const Vector<uint64_t, N> (&words)[4], uint32_t least, i
         for (int h = 0; h < 2; ++h)
             halves[h] = reinterpret_cast<H>(reinterpret_cast<H>(bits[h]) >= static_cast<uint16_t>(least));
         // Packing alternates between the halves within 128 bits.
-        if constexpr (N == 8)
-            _mm512_storeu_si512(stays, _mm512_shuffle_epi32(_mm512_packs_epi16(reinterpret_cast<__m512i>(halves[0]),
-                                                                               reinterpret_cast<__m512i>(halves[1])),
-                                                            _MM_PERM_DBCA));
-        else
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(stays),
-                                _mm256_shuffle_epi32(_mm256_packs_epi16(reinterpret_cast<__m256i>(halves[0]),
-                                                                        reinterpret_cast<__m256i>(halves[1])),
-                                                     0xD8));
+        if constexpr (N == 8) {
+            const __m512i packed = _mm512_packs_epi16(reinterpret_cast<__m512i>(halves[0]),
+                                                      reinterpret_cast<__m512i>(halves[1]));
+            _mm512_storeu_si512(stays, _mm512_maskz_shuffle_epi32(0xffff, packed, _MM_PERM_DBCA));
+        } else {
+            const __m256i packed = _mm256_packs_epi16(reinterpret_cast<__m256i>(halves[0]),
+                                                      reinterpret_cast<__m256i>(halves[1]));
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(stays), _mm256_shuffle_epi32(packed, 0xD8));
+        }
     } else {
         uint16_t units[2][4 * N];
         for (int h = 0; h < 2; ++h) std::memcpy(units[h], &bits[h], sizeof(W));
@@ -100,7 +100,8 @@ struct Dropping {
         for (int64_t done = 0; done < count;) {
             // The counters begin at a multiple of their number, so that none of them wraps around alone.
             const uint64_t base = (place + done) / UNITS * UNITS;
-            const Draws draws(base / 8, static_cast<uint32_t>(epochs[run] + 1), static_cast<uint32_t>(site), seeds[run]);
+            const Draws draws(base / 8, static_cast<uint32_t>(epochs[run] + 1), static_cast<uint32_t>(site),
+                              seeds[run]);
             const int64_t skip = static_cast<int64_t>(place + done - base), some = std::min(UNITS - skip, count - done);
             if (some == UNITS) {
                 draws.store_all(least, stays + done);
@@ -119,11 +120,14 @@ template <typename T, int N>
 INLINE Vector<Integer<T>, N> widen(const int8_t* bytes) {
     using M = Vector<Integer<T>, N>;
     if constexpr (N == 16) {
-        return reinterpret_cast<M>(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
+        const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
+        return reinterpret_cast<M>(_mm512_maskz_cvtepi8_epi32(0xffff, all));
     } else if constexpr (N == 8 && sizeof(T) == 8) {
-        return reinterpret_cast<M>(_mm512_cvtepi8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes))));
+        const __m128i all = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes));
+        return reinterpret_cast<M>(_mm512_maskz_cvtepi8_epi64(0xff, all));
     } else if constexpr (N == 8) {
-        return reinterpret_cast<M>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes))));
+        const __m128i all = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes));
+        return reinterpret_cast<M>(_mm256_cvtepi8_epi32(all));
     } else {
         M wide;
         for (int j = 0; j < N; ++j) wide[j] = bytes[j];

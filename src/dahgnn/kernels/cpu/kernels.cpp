@@ -1,5 +1,5 @@
-// The layer's messages, sums over segments and small products, for the CPU: the twins of the plain PyTorch in
-// attention.py and ops.py.
+// The layer's messages, sums over segments, small products and dropout, for the CPU: the twins of the plain PyTorch
+// in nn and ops.
 //
 // Plain buffers in, plain buffers out; nothing of torch or Python is linked. Every output row is written
 // by one thread in a fixed order, so results do not depend on the number of threads. The bodies are
@@ -113,8 +113,8 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, 
         int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
         const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
         const int64_t* node_hyperedges, const T* wx, const T* e_term, const T* vectors, int64_t receivers,           \
-        const int64_t* chosen, const int64_t* neighbour_offsets, const int64_t* neighbours, double delta, double tolerance,\
-        T* new_nodes, T* new_hyperedges, T* kept, T* scratch) {                                                      \
+        const int64_t* chosen, const int64_t* neighbour_offsets, const int64_t* neighbours, double delta,            \
+        double tolerance, T* new_nodes, T* new_hyperedges, T* kept, T* scratch) {                                    \
         DISPATCH(messages_forward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,          \
                                        {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},        \
                                        wx, e_term, vectors, receivers, chosen},                                      \

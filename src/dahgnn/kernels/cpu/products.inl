@@ -28,7 +28,8 @@ void gather_sum(int threads, int64_t targets, int64_t width, const Segments& seg
     // Wide rows in strips, so that those that a strip sums stay in the cache.
     for (int64_t first = 0, columns; first < width; first += columns) {
         const int64_t rest = width - first;
-        columns = rest >= 128 ? 128 : rest >= 64 ? 64 : rest >= 32 ? 32 : rest == 10 ? 10 : rest >= 16 ? 16 : rest >= 4 ? 4 : 1;
+        columns = rest >= 128 ? 128 : rest >= 64 ? 64 : rest >= 32 ? 32 : rest == 10 ? 10 : rest >= 16 ? 16
+                  : rest >= 4 ? 4 : 1;
         const auto gather = columns == 128  ? gather_columns<T, 128>
                             : columns == 64 ? gather_columns<T, 64>
                             : columns == 32 ? gather_columns<T, 32>
