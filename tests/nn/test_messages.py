@@ -70,3 +70,28 @@ def test_hyperedges_alone_have_a_gradient_too(inputs):
         _, hyperedges = pass_messages(*inputs, attention(0.1), backend=backend)
         results.append(torch.autograd.grad(hyperedges.square().sum(), wx)[0])
     assert_close(*results)
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+@pytest.mark.parametrize("delta", [0.1, None])
+@pytest.mark.parametrize(("heads", "units"), [(1, 10), (4, 8), (5, 3)])
+@pytest.mark.parametrize("count", [1, 7, 25])
+def test_chosen_nodes_get_the_rows_and_the_gradients_that_they_would_get_among_all(
+    backend, delta, heads, units, count
+):
+    hypergraph = Hypergraph.from_features(normal(25, 3), k=4)
+    chosen = torch.randperm(25, generator=torch.Generator().manual_seed(1))[:count]
+    weight = normal(count, heads, units, seed=7)
+    results = []
+    for nodes in (None, chosen):
+        leaves = [normal(25, heads, units), normal(25, heads, seed=1)]
+        leaves += [normal(heads, units, seed=seed) for seed in (2, 3, 4)]
+        wx, e_term, *vectors = (leaf.requires_grad_() for leaf in leaves)
+        rows, hyperedges = pass_messages(
+            wx, e_term, Vectors(*vectors), hypergraph, attention(delta), nodes=nodes, backend=backend
+        )
+        rows = rows[chosen] if nodes is None else rows
+        loss = (rows * weight).sum() + hyperedges[3].sum()
+        results.append((rows, hyperedges, *torch.autograd.grad(loss, leaves)))
+    for expected, actual in zip(*results, strict=True):
+        assert_close(actual, expected)

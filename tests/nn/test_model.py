@@ -21,6 +21,9 @@ from oracles import (
 )
 
 from dahgnn import DAHGNN, Hypergraph, ModelConfig
+from dahgnn.config import PRESETS
+from dahgnn.ops.backend import using
+from dahgnn.ops.dropout import CounterDropout
 
 IN_FEATURES, N_CLASSES = 5, 3
 
@@ -319,3 +322,22 @@ def test_a_network_with_dropout_differs_from_pass_to_pass_in_training():
     assert not torch.equal(model(features, hypergraph), model(features, hypergraph))
     model.eval()
     assert torch.equal(model(features, hypergraph), model(features, hypergraph))
+
+
+@pytest.mark.parametrize("config", [ModelConfig(), PRESETS["default"].model], ids=["paper", "default"])
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_logits_of_chosen_nodes_are_those_among_all(config, backend):
+    features = normal(40, 6)
+    hypergraph = Hypergraph.from_features(features, k=3)
+    model = DAHGNN(6, 3, config).double()
+    drop = CounterDropout(torch.tensor([4]), torch.tensor([2]))
+    nodes, results = torch.tensor([3, 8, 39]), []
+    for chosen in (None, nodes):
+        weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
+        with using(backend):
+            both = model.fold(features, hypergraph)(weights, drop, nodes=chosen)
+            evaluated, trained = (each if chosen is not None else each[nodes] for each in both)
+            gradients = torch.autograd.grad(trained.square().sum(), list(model.parameters()))
+        results.append((evaluated, trained, *gradients))
+    for expected, actual in zip(*results, strict=True):
+        assert_close(actual, expected)

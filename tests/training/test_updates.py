@@ -186,3 +186,15 @@ def test_an_interruption_before_the_first_update_goes_on_up(data, monkeypatch):
     monkeypatch.setattr(updates, "cross_entropy_of", press)
     with pytest.raises(KeyboardInterrupt):
         training.advance(3, lambda _: None)
+
+
+def test_a_node_that_is_named_twice_counts_twice(data):
+    features, hypergraph, labels = data
+    room = Classroom(features, hypergraph, CONFIG, torch.device("cpu"))
+    networks = []
+    for nodes, weights in (([7, 3, 7], None), ([3, 7], torch.tensor([1.0, 2.0]))):
+        network, nodes = make(), torch.tensor(nodes)
+        room.enter(network, Labelled(nodes, labels[nodes], weights), seed=5).advance(4, [].append)
+        networks.append(network)
+    for twice, weighted in zip(*(each.parameters() for each in networks), strict=True):
+        torch.testing.assert_close(twice, weighted, rtol=1e-4, atol=1e-6)

@@ -28,6 +28,26 @@ class Vectors(NamedTuple):
     from_hyperedge: Tensor
 
 
+class Mask(NamedTuple):
+    """What decides which units fall, see `dahgnn.ops.dropout`.
+
+    Attributes
+    ----------
+    seeds, epochs : Tensor of int64, (r,)
+        The seed of each run, and the last epoch that it has behind it, −1 before the first. They are on the
+        device of the values.
+    site : int
+        Other units fall at each of the places where a network drops some.
+    rate : float
+        How many of the units fall, from 0 to 1.
+    """
+
+    seeds: Tensor
+    epochs: Tensor
+    site: int
+    rate: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSettings:
     """How messages are passed.
@@ -42,12 +62,16 @@ class MessageSettings:
         Difference up to which densities are equal, as a share of the greatest or of one.
     activation : bool
         Whether the nodes pass an ELU; the hyperedges always do.
+    chosen : Tensor of int64, (s,), or None
+        Different nodes, in place of n the only ones whose new rows, and gradients of these, there are. None
+        means all. The kernels of the CPU alone know about it.
     """
 
     slope: float
     delta: float | None
     tolerance: float
     activation: bool
+    chosen: Tensor | None = None
 
 
 class Kernels(Protocol):

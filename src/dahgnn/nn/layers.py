@@ -13,6 +13,7 @@ from dahgnn.config import CONVOLUTIONS, AttentionConfig, ModelConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.kernels.protocol import Vectors
 from dahgnn.nn.messages import Trace, pass_messages, trace
+from dahgnn.ops.fused import gather_beside
 from dahgnn.ops.sparse import gather_sum, grouped_product
 
 
@@ -94,6 +95,11 @@ class HypergraphConvolution(nn.Module):
         node, _, hyperedge = hypergraph.degree_scales(e.dtype)
         return gather_sum(e, hypergraph.to_nodes, hyperedge, node)
 
+    def to_nodes_beside(self, e: Tensor, hypergraph: Hypergraph) -> tuple[Tensor, Tensor]:
+        """Return what `to_nodes` gives, and the rows (m, …) for one other use; see `gather_beside`."""
+        node, _, hyperedge = hypergraph.degree_scales(e.dtype)
+        return gather_beside(e, hypergraph.to_nodes, hyperedge, node)
+
     def extra_repr(self) -> str:
         """Describe the layer for print."""
         return f"{self.in_features}, {self.out_features}, convolution={self.convolution!r}"
@@ -124,6 +130,19 @@ class AttentionWeights(NamedTuple):
         # Once for all uses and not by slices: so the gradient is one copy.
         of_node, of_hyperedge = (both.unflatten(2, (2, -1)).unbind(2) for both in (node, hyperedge))
         return cls(weight, *of_node, *of_hyperedge)
+
+    def projections(self) -> tuple[Tensor, Tensor]:
+        """Return what rows of nodes and rows of hyperedges are multiplied with.
+
+        Returns
+        -------
+        of_nodes : Tensor, (r, in_features, heads · out_features)
+            W of all heads.
+        of_hyperedges : Tensor, (r, in_features, heads)
+            W α_X. We is needed for its product with α_X alone, so that comes first: one column a head.
+        """
+        of_hyperedges = (self.weight @ self.to_hyperedge.unsqueeze(-1)).squeeze(-1)
+        return self.weight.transpose(1, 2).flatten(2), of_hyperedges.transpose(1, 2)
 
 
 class DensityAwareAttention(nn.Module):
@@ -263,7 +282,12 @@ class DensityAwareAttention(nn.Module):
         return Vectors(from_node=node[:, 0], to_node=hyperedge[:, 1], from_hyperedge=hyperedge[:, 0])
 
     def apply_to_runs(
-        self, weights: AttentionWeights, x: Tensor, e: Tensor, hypergraph: Hypergraph
+        self,
+        weights: AttentionWeights,
+        x: Tensor,
+        e: Tensor,
+        hypergraph: Hypergraph,
+        chosen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Compute what layers of this kind with other weights give, side by side.
 
@@ -275,19 +299,23 @@ class DensityAwareAttention(nn.Module):
             What `forward` takes, for each layer.
         hypergraph : Hypergraph
             It has n nodes and m hyperedges.
+        chosen : Tensor of int64, (s,), optional
+            The nodes whose rows are needed, all of them different.
 
         Returns
         -------
         nodes, hyperedges : Tensor, (n, r, heads · out_features), (m, r, heads · out_features)
         """
-        wx = grouped_product(x, weights.weight.transpose(1, 2).flatten(2))
-        # We is needed for its product with α_X alone, so W α_X comes first: one column a head.
-        to_hyperedge = (weights.weight @ weights.to_hyperedge.unsqueeze(-1)).squeeze(-1)
-        e_term = grouped_product(e, to_hyperedge.transpose(1, 2))
-        return self.attend(weights, wx.view(len(x), -1, self.out_features), e_term.flatten(1), hypergraph)
+        wx, e_term = map(grouped_product, (x, e), weights.projections())
+        return self.attend(weights, wx, e_term, hypergraph, chosen)
 
     def attend(
-        self, weights: AttentionWeights, wx: Tensor, e_term: Tensor, hypergraph: Hypergraph
+        self,
+        weights: AttentionWeights,
+        wx: Tensor,
+        e_term: Tensor,
+        hypergraph: Hypergraph,
+        chosen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Pass the messages of r layers to hyperedges and on to nodes, the projections being done.
 
@@ -295,24 +323,27 @@ class DensityAwareAttention(nn.Module):
         ----------
         weights : AttentionWeights
             The weights of r layers.
-        wx : Tensor, (n, r · heads, out_features)
+        wx : Tensor, (n, r, heads · out_features)
             WX.
-        e_term : Tensor, (m, r · heads)
+        e_term : Tensor, (m, r, heads)
             Products of We with the second half of α_X.
         hypergraph : Hypergraph
             It has n nodes and m hyperedges.
+        chosen : Tensor of int64, (s,), optional
+            The nodes whose rows are needed, all of them different.
 
         Returns
         -------
-        nodes, hyperedges : Tensor, (n, r, heads · out_features), (m, r, heads · out_features)
-            X̃ and Ẽ.
+        nodes, hyperedges : Tensor, (n or s, r, heads · out_features), (m, r, heads · out_features)
+            X̃, or the rows of it that are needed, and Ẽ.
         """
         vectors = Vectors(
             from_node=weights.from_node.flatten(0, 1),
             to_node=weights.to_node.flatten(0, 1),
             from_hyperedge=weights.from_hyperedge.flatten(0, 1),
         )
-        both = pass_messages(wx, e_term, vectors, hypergraph, self.config)
+        rows = wx.view(len(wx), -1, self.out_features)
+        both = pass_messages(rows, e_term.flatten(1), vectors, hypergraph, self.config, nodes=chosen)
         nodes, hyperedges = (each.view(len(each), len(weights.weight), -1) for each in both)
         return nodes, hyperedges
 

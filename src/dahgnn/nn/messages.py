@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.kernels.incidence import Incidence, Segments
 from dahgnn.kernels.protocol import Kernels, MessageSettings, Vectors
 from dahgnn.nn.density import hyperedge_density, node_density, rounding, scale_density
-from dahgnn.ops.backend import kernels_for
+from dahgnn.ops.backend import compiled_for_cpu, kernels_for
 from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, coefficients, highest_score
 
 
@@ -68,6 +68,7 @@ def pass_messages(
     hypergraph: Hypergraph,
     config: AttentionConfig,
     *,
+    nodes: Tensor | None = None,
     backend: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Sum nodes into hyperedges and hyperedges into nodes by density-aware attention, (3) to (12).
@@ -86,18 +87,21 @@ def pass_messages(
         It has n nodes and m hyperedges.
     config : AttentionConfig
         The switches of the layer. No kernel has a gradient through the density, so the reference computes it.
+    nodes : Tensor of int64, (s,), optional
+        The nodes whose rows are needed, all of them different.
     backend : {"auto", "reference", "kernel"}, optional
         See `ops.backend.using`.
 
     Returns
     -------
-    nodes, hyperedges : Tensor, (n, heads, units), (m, heads, units)
-        X̃ and Ẽ.
+    nodes, hyperedges : Tensor, (n, heads, units) or (s, heads, units), (m, heads, units)
+        X̃, or the rows of it that are needed, and Ẽ.
     """
     kernels = None if config.density and config.density_gradient else kernels_for(wx, backend)
     if kernels is None:
         traced = trace(wx, e_term, vectors, hypergraph, config)
-        return traced.to_nodes.sums, traced.to_hyperedges.sums
+        return _select(traced.to_nodes.sums, nodes), traced.to_hyperedges.sums
+    selective = compiled_for_cpu(wx, backend)
     fused = _Fused(
         kernels,
         hypergraph.to_hyperedges,
@@ -109,9 +113,15 @@ def pass_messages(
             delta=config.delta if config.density else None,
             tolerance=rounding(wx.dtype),
             activation=config.final_activation,
+            chosen=nodes if selective else None,
         ),
     )
-    return cast(tuple[Tensor, Tensor], _PassMessages.apply(wx, e_term, *vectors, fused))
+    new_nodes, hyperedges = _PassMessages.apply(wx, e_term, *vectors, fused)
+    return new_nodes if selective else _select(new_nodes, nodes), hyperedges
+
+
+def _select(rows: Tensor, nodes: Tensor | None) -> Tensor:
+    return rows if nodes is None else rows.index_select(0, nodes)
 
 
 class _Fused(NamedTuple):

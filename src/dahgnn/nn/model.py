@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,9 @@ from dahgnn.checks import bad_type, check_count
 from dahgnn.config import ModelConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.nn.layers import AttentionWeights, DensityAwareAttention, HypergraphConvolution, xavier_uniform
-from dahgnn.ops.propagated import DropUnits, Folded, PropagatedFeatures, Weights
+from dahgnn.ops.dropout import CounterDropout
+from dahgnn.ops.fused import Factor, activated_products
+from dahgnn.ops.propagated import DropUnits, PropagatedFeatures, SelectiveFolded, Weights
 from dahgnn.ops.sparse import grouped_product
 
 _ATTENTION = ("weight", "attention_node", "attention_hyperedge")
@@ -88,7 +90,7 @@ class DAHGNN(nn.Module):
         hypergraph: Hypergraph,
         precision: str = "float32",
         leave_out: float = 0.0,
-    ) -> Folded:
+    ) -> SelectiveFolded:
         """Return a function that computes the logits of these features again and again, as weights change.
 
         The features are propagated once. In the paper's network nothing stands between the convolution and
@@ -110,19 +112,22 @@ class DAHGNN(nn.Module):
         -------
         callable
             Takes the weights of r networks of this kind, stacked by name, and what drops units. Returns the
-            logits of evaluation and of training, (n, r, n_classes); without dropout they are the same.
+            logits of evaluation and of training, (n, r, n_classes), or those of chosen nodes alone; without
+            dropout both are the same.
         """
         propagated = PropagatedFeatures(
             features, lambda rows: self.convolution.to_hyperedges(rows, hypergraph), precision, leave_out
         )
 
-        def logits(weights: Weights, drop: DropUnits, *, evaluate: bool = True) -> tuple[Tensor, Tensor]:
+        def logits(
+            weights: Weights, drop: DropUnits, *, evaluate: bool = True, nodes: Tensor | None = None
+        ) -> tuple[Tensor, Tensor]:
             embeddings = self._convolve(weights, propagated.__matmul__, hypergraph)
-            trained = self._attend(weights, embeddings, hypergraph, drop)
+            trained = self._attend(weights, embeddings, hypergraph, drop, nodes)
             if self.config.dropout == 0 or not evaluate:
                 return trained, trained
             with torch.no_grad():
-                return self._attend(weights, embeddings, hypergraph), trained
+                return self._attend(weights, embeddings, hypergraph, chosen=nodes), trained
 
         return logits
 
@@ -135,10 +140,10 @@ class DAHGNN(nn.Module):
             return self.convolution.to_hyperedges(features @ weight, hypergraph)
 
         def drop(values: Tensor, rate: float, _: int) -> Tensor:
-            return dropout(values, rate, self.training)
+            return dropout(values, rate)
 
         embeddings = self._convolve(weights, propagate, hypergraph)
-        return self._attend(weights, embeddings, hypergraph, drop).squeeze(1)
+        return self._attend(weights, embeddings, hypergraph, drop if self.training else None).squeeze(1)
 
     @property
     def _folded(self) -> bool:
@@ -157,7 +162,7 @@ class DAHGNN(nn.Module):
         if self._folded:
             weight = weight @ weights["attention1.weight"].transpose(1, 2).flatten(2)
         before = propagate(weight.transpose(0, 1).flatten(1))
-        after = self.convolution.to_nodes(before, hypergraph)
+        after, before = self.convolution.to_nodes_beside(before, hypergraph)
         nodes, hyperedges = (before, after) if self.config.convolution == "printed" else (after, before)
         shape = (-1, *weight.shape[::2])
         return nodes.view(shape), hyperedges.view(shape)
@@ -168,8 +173,9 @@ class DAHGNN(nn.Module):
         embeddings: tuple[Tensor, Tensor],
         hypergraph: Hypergraph,
         drop: DropUnits | None = None,
+        chosen: Tensor | None = None,
     ) -> Tensor:
-        """Return the logits (n, r, n_classes) for what the convolution gave."""
+        """Return the logits (n, r, n_classes), or (s, …) of s chosen nodes, for what the convolution gave."""
         first, second = (
             AttentionWeights.make(*(weights[f"{layer}.{name}"] for name in _ATTENTION))
             for layer in ("attention1", "attention2")
@@ -178,19 +184,30 @@ class DAHGNN(nn.Module):
         if self._folded:
             to_hyperedge = first.to_hyperedge.flatten(0, 1)  # (r · heads, units)
             shape = (-1, *to_hyperedge.shape)
-            e_term = grouped_product(e.view(shape), to_hyperedge.unsqueeze(-1)).squeeze(-1)
-            x, e = self.attention1.attend(first, x.view(shape), e_term, hypergraph)
-            return self.attention2.apply_to_runs(second, x, e, hypergraph)[0]
-        if self.config.activation:
-            x, e = elu(x), elu(e)
-        x, e = self._drop(x, e, drop, 0)
-        hidden = x
-        x, e = self.attention1.apply_to_runs(first, x, e, hypergraph)
-        x, e = self._drop(x, e, drop, 2)
-        logits = self.attention2.apply_to_runs(second, x, e, hypergraph)[0]
-        return logits if self.shortcut is None else logits + grouped_product(hidden, weights["shortcut"])
+            e_term = grouped_product(e.view(shape), to_hyperedge.unsqueeze(-1))
+            x, e = self.attention1.attend(first, x, e_term.view(*e.shape[:2], -1), hypergraph)
+            return self.attention2.apply_to_runs(second, x, e, hypergraph, chosen)[0]
+        of_nodes, of_hyperedges = (Factor(each) for each in first.projections())
+        shortcut = () if self.shortcut is None else (Factor(weights["shortcut"], chosen),)
+        wx, *straight = self._project(x, (of_nodes, *shortcut), drop, 0)
+        (e_term,) = self._project(e, (of_hyperedges,), drop, 1)
+        x, e = self.attention1.attend(first, wx, e_term, hypergraph)
+        of_nodes, of_hyperedges = (Factor(each) for each in second.projections())
+        (wx,), (e_term,) = self._project(x, (of_nodes,), drop, 2), self._project(e, (of_hyperedges,), drop, 3)
+        logits = self.attention2.attend(second, wx, e_term, hypergraph, chosen)[0]
+        return sum(straight, start=logits)
 
-    def _drop(self, x: Tensor, e: Tensor, drop: DropUnits | None, site: int) -> tuple[Tensor, Tensor]:
-        """Drop units of nodes and of hyperedges, at two sites."""
-        rate = self.config.dropout
-        return (x, e) if drop is None or rate == 0 else (drop(x, rate, site), drop(e, rate, site + 1))
+    def _project(
+        self, rows: Tensor, factors: Sequence[Factor], drop: DropUnits | None, site: int
+    ) -> tuple[Tensor, ...]:
+        """Return products of rows behind what stands at one of the four sites of dropout.
+
+        At the first two, behind the convolution, there may also be an ELU; the attention has its own.
+        """
+        rate, activation, mask = self.config.dropout, self.config.activation and site < 2, None
+        if drop is not None and rate > 0:
+            if isinstance(drop, CounterDropout):
+                mask = drop.mask(rate, site)
+            else:
+                rows, activation = drop(elu(rows) if activation else rows, rate, site), False
+        return activated_products(rows, factors, activation=activation, mask=mask)

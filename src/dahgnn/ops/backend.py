@@ -78,6 +78,11 @@ def distances_kernel_for(points: Tensor) -> Callable[[Tensor, Tensor, Tensor, fl
     return cpu_kernels.squared_distances if kernels_for(points) is cpu_kernels else None
 
 
+def compiled_for_cpu(tensor: Tensor, backend: str | None = None) -> bool:
+    """Tell whether the compiled kernels of the CPU compute with such tensors; see `using`."""
+    return kernels_for(tensor, backend) is cpu_kernels
+
+
 def has_gpu_kernels(tensor: Tensor) -> bool:
     """Tell whether a CUDA device computes with such tensors by kernels, which a CUDA graph can hold."""
     return tensor.is_cuda and gpu_kernels.supports(tensor)

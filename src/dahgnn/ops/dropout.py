@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from dahgnn.kernels.protocol import Mask
 from dahgnn.ops.backend import kernels_for
+
+__all__ = ["CounterDropout", "Mask", "drop_units", "keeps"]
 
 # Units that share a draw of 128 bits; each gets 16 of them.
 _UNITS_A_DRAW = 8
 _WORD = 0xFFFFFFFF
 
 
-class Mask(NamedTuple):
-    """What decides which units fall.
+@dataclass(frozen=True, eq=False)
+class CounterDropout:
+    """Drops units of some runs, as their seeds and epochs decide.
 
     Attributes
     ----------
     seeds, epochs : Tensor of int64, (r,)
-        The seed of each run, and the last epoch that it has behind it, −1 before the first. They are on the
-        device of the values.
-    site : int
-        Other units fall at each of the places where a network drops some.
-    rate : float
-        How many of the units fall, from 0 to 1.
+        See `Mask`.
     """
 
     seeds: Tensor
     epochs: Tensor
-    site: int
-    rate: float
+
+    def __call__(self, values: Tensor, rate: float, site: int) -> Tensor:
+        """Return values (n, r, units) without the units that fall at this site."""
+        return drop_units(values, self.mask(rate, site))
+
+    def mask(self, rate: float, site: int) -> Mask:
+        """Return what decides at a site."""
+        return Mask(self.seeds, self.epochs, site, rate)
 
 
 def drop_units(values: Tensor, mask: Mask) -> Tensor:

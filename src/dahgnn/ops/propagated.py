@@ -36,6 +36,15 @@ class Folded(Protocol):
         """
 
 
+class SelectiveFolded(Folded, Protocol):
+    """Computes logits from weights, and if some nodes are chosen no others than theirs."""
+
+    def __call__(
+        self, weights: Weights, drop: DropUnits, *, evaluate: bool = True, nodes: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits as `Folded` does, those of s different nodes being (s, r, n_classes)."""
+
+
 # Columns of the features that are propagated at a time.
 _COLUMNS_AT_ONCE = 64
 

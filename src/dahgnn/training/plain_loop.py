@@ -16,7 +16,8 @@ from torch.optim.adam import adam
 from dahgnn.checks import bad_value
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.ops.dropout import Mask, drop_units
+from dahgnn.kernels.cpu.memory import kept_memory
+from dahgnn.ops.dropout import CounterDropout
 from dahgnn.ops.propagated import Folded
 from dahgnn.training.interrupts import collect_interrupts
 from dahgnn.training.run import Classifier, Labelled, Run
@@ -41,18 +42,12 @@ class PlainLoop:
         self, run: Run, inputs: tuple[Tensor, Hypergraph], config: TrainingConfig, folded: Folded | None
     ) -> None:
         self.run, self.inputs, self.config, self.folded = run, inputs, config, folded
-        seeds = torch.tensor([run.seed], device=inputs[0].device)
-
-        def drop(values: Tensor, rate: float, site: int) -> Tensor:
-            behind = torch.tensor([len(run.history) - 1], device=values.device)
-            return drop_units(values, Mask(seeds, behind, site, rate))
-
-        self.drop = drop
+        self.seeds = torch.tensor([run.seed], device=inputs[0].device)
 
     def train(self) -> str:
         """Return why the training ended."""
         try:
-            with seeded(self.run.seed, self.inputs[0].device):
+            with kept_memory(), seeded(self.run.seed, self.inputs[0].device):
                 return self._train()
         except KeyboardInterrupt:
             return "interrupted"
@@ -78,7 +73,8 @@ class PlainLoop:
         model = self.run.model
         if self.folded is not None:
             weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
-            evaluated, trained = (each.squeeze(1) for each in self.folded(weights, self.drop))
+            drop = CounterDropout(self.seeds, torch.full_like(self.seeds, len(self.run.history) - 1))
+            evaluated, trained = (each.squeeze(1) for each in self.folded(weights, drop))
             return evaluated, trained
         with torch.no_grad():
             evaluated = model.eval()(*self.inputs)

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.kernels.cpu.memory import kept_memory
 from dahgnn.nn.induction import Induction
 from dahgnn.nn.model import DAHGNN
 from dahgnn.ops.backend import has_gpu_kernels
-from dahgnn.ops.dropout import Mask, drop_units
-from dahgnn.ops.propagated import Folded
+from dahgnn.ops.dropout import CounterDropout
+from dahgnn.ops.propagated import SelectiveFolded
 from dahgnn.training.cuda_loop import GraphLoop
 from dahgnn.training.plain_loop import Adam, cross_entropy_of
 from dahgnn.training.run import Labelled, Parts
@@ -85,7 +86,7 @@ class Classroom:
     ) -> None:
         self.features, self.hypergraph = features.to(device), hypergraph.to(device)
         self.config, self.device = config, device
-        self._folded: Folded | None = None
+        self._folded: SelectiveFolded | None = None
         self._stages: dict[object, GraphLoop] = {}
 
     def enter(self, network: DAHGNN, labelled: Labelled, seed: int) -> Updates:
@@ -132,9 +133,12 @@ class _PlainUpdates:
     """Update epoch by epoch, on any device."""
 
     def __init__(
-        self, room: Classroom, network: DAHGNN, folded: Folded, labelled: Labelled, seed: int
+        self, room: Classroom, network: DAHGNN, folded: SelectiveFolded, labelled: Labelled, seed: int
     ) -> None:
-        self.room, self.network, self.folded, self.labelled = room, network, folded, labelled
+        self.room, self.network, self.folded = room, network, folded
+        # Logits of other nodes are not computed; ``labelled`` counts among these.
+        self.nodes, places = labelled.nodes.unique(return_inverse=True)
+        self.labelled = labelled._replace(nodes=places)
         self.optimizer = Adam(list(network.parameters()), room.config)
         self.seeds = torch.tensor([seed], device=room.device)
         self.last = _UNTRAINED
@@ -142,8 +146,9 @@ class _PlainUpdates:
     def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
         """Train for so many epochs more."""
         try:
-            for _ in range(epochs):
-                callback(self._update())
+            with kept_memory():
+                for _ in range(epochs):
+                    callback(self._update())
         except KeyboardInterrupt:
             if self.last.epoch == 0:
                 raise
@@ -152,16 +157,14 @@ class _PlainUpdates:
 
     def _update(self) -> Update:
         weights = {name: weight.unsqueeze(0) for name, weight in self.network.named_parameters()}
-        _, logits = self.folded(weights, self._drop, evaluate=False)
+        behind = torch.tensor([self.optimizer.done - 1], device=self.room.device)
+        drop = CounterDropout(self.seeds, behind)
+        _, logits = self.folded(weights, drop, evaluate=False, nodes=self.nodes)
         loss = cross_entropy_of(logits.squeeze(1), self.labelled)
         loss.backward()
         self.optimizer.step()
         self.last = Update(epoch=self.optimizer.done, train_loss=loss.item())
         return self.last
-
-    def _drop(self, values: Tensor, rate: float, site: int) -> Tensor:
-        behind = torch.tensor([self.optimizer.done - 1], device=values.device)
-        return drop_units(values, Mask(self.seeds, behind, site, rate))
 
     def evaluate(self) -> Tensor:
         """Return what the network says of all nodes."""
@@ -172,7 +175,7 @@ class _CapturedUpdates:
     """Replay a captured epoch on a CUDA device, which all networks of a kind share."""
 
     def __init__(
-        self, room: Classroom, network: DAHGNN, folded: Folded, labelled: Labelled, seed: int
+        self, room: Classroom, network: DAHGNN, folded: SelectiveFolded, labelled: Labelled, seed: int
     ) -> None:
         self.room, self.network, self.last = room, network, _UNTRAINED
         shape = (len(room.features), 1, network.n_classes)

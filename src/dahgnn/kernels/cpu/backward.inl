@@ -70,15 +70,16 @@ INLINE bool any_nonzero(const Layout<G, U>& layout, const T* row) {
     return fold<T, group_lanes<T, G>, 1>(sum, [](const V& a, const V& b) { return a + b; })[0] != T(0);
 }
 
-// Pass 1: the nodes as targets.
+// Pass 1: the nodes that receive as targets.
 template <typename T, int G, int U>
 void open_nodes(Reverse<T, G, U>& group, const Backward<T>& call, int64_t begin, int64_t end) {
     const auto& layout = group.layout;
     Buffer<T> output;
     output.fit(layout.row());
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t number = begin; number < end; ++number) {
+        const int64_t i = call.receiver(number);
         T *const packet = group.node_target(i), *const to_node = group.to_node + i * G;
-        group.read(call.nodes_gradient, i, packet);
+        group.read(call.nodes_gradient, number, packet);
         group.active_nodes[i] = any_nonzero<T, G, U>(layout, packet);
         if (!group.active_nodes[i]) {
             write_no_target<T, G, U>(layout, packet);
@@ -86,9 +87,10 @@ void open_nodes(Reverse<T, G, U>& group, const Backward<T>& call, int64_t begin,
             continue;
         }
         std::fill(packet + layout.row(), packet + layout.packet(), T(0));
-        if (call.activation) group.read(call.new_nodes, i, output.data());
-        write_target<T, G, U>(group, call.activation ? output.data() : nullptr, group.node_sums + i * layout.sums(),
-                              group.node(i) + layout.row() + 2 * G, packet, to_node);
+        if (call.activation) group.read(call.new_nodes, number, output.data());
+        write_target<T, G, U>(group, call.activation ? output.data() : nullptr,
+                              group.node_sums + number * layout.sums(), group.node(i) + layout.row() + 2 * G, packet,
+                              to_node);
     }
 }
 
@@ -131,10 +133,10 @@ INLINE void add_row(const Layout<G, U>& layout, const T* factors, const T* row, 
         store(sum + j, load<V>(sum + j) + factor * load<V>(row + j));
 }
 
-// Which of the targets to look at: where most are active, it is quicker not to ask.
-inline const uint8_t* choose(const std::vector<uint8_t>& active) {
+// Which of the targets to look at: where all have their packet and most are active, it is quicker not to ask.
+inline const uint8_t* choose(const std::vector<uint8_t>& active, bool all_have_packets) {
     const size_t count = std::count(active.begin(), active.end(), 1);
-    return 2 * count > active.size() ? nullptr : active.data();
+    return all_have_packets && 2 * count > active.size() ? nullptr : active.data();
 }
 
 // Pass 2: the hyperedges, first as sources, then as targets.
@@ -184,6 +186,11 @@ void close_nodes(const Reverse<T, G, U>& group, const Backward<T>& call, int64_t
         const T *const source = group.node(i), *const to_node = group.to_node + i * G;
         T from_node[G];
         quads.list(call.by_node, i, active, group.hyperedge_targets, layout.packet(), call.hyperedges);
+        if (quads.count == 0 && active && !group.active_nodes[i]) {  // nothing comes from anywhere
+            std::fill_n(gradient.data(), size, T(0));
+            group.write(gradient.data(), call.wx_gradient, i);
+            continue;
+        }
         collect<T, G, U>(group, source, group.scales, quads, room.data(), gradient.data(), from_node);
         add_row<T, G, U>(layout, from_node, group.vector(0), gradient.data());
         add_row<T, G, U>(layout, to_node, group.vector(1), gradient.data());
@@ -204,15 +211,16 @@ void backward_group(const Backward<T>& call, int64_t first, T* kept) {
     write_no_target<T, G, U>(layout, group.hyperedge_target(call.hyperedges));
     Buffer<T> partial;
     partial.fit(blocks * size);
-    parallel(call.threads, call.nodes, [&](int64_t begin, int64_t end) {
+    if (call.chosen) std::fill_n(group.to_node, call.nodes * G, T(0));
+    parallel(call.threads, call.receivers, [&](int64_t begin, int64_t end) {
         open_nodes<T, G, U>(group, call, begin, end);
     });
-    const uint8_t* active = choose(group.active_nodes);
+    const uint8_t* active = choose(group.active_nodes, !call.chosen);
     parallel(call.threads, call.hyperedges, [&](int64_t begin, int64_t end) {
         T* const sums = partial.data() + (node_blocks + begin / BLOCK) * size;
         turn_hyperedges<T, G, U>(group, call, begin, end, active, sums);
     });
-    active = choose(group.active_hyperedges);
+    active = choose(group.active_hyperedges, true);
     parallel(call.threads, call.nodes, [&](int64_t begin, int64_t end) {
         close_nodes<T, G, U>(group, call, begin, end, active, partial.data() + begin / BLOCK * size);
     });
@@ -225,7 +233,7 @@ template <typename T>
 void messages_backward(const Backward<T>& call) {
     for_groups(call.heads, call.units, [&](auto layout, int64_t first) {
         using L = decltype(layout);
-        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges);
+        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges, call.receivers);
         backward_group<T, L::HEADS, L::UNITS>(call, first, kept);
     });
 }

@@ -4,7 +4,7 @@ template <typename T>
 struct Forward : Messages<T> {
     Segments neighbours;  // without offsets: no density
     T delta, tolerance;
-    T *new_nodes, *new_hyperedges;  // (nodes, heads, units), (hyperedges, heads, units)
+    T *new_nodes, *new_hyperedges;  // (receivers, heads, units), (hyperedges, heads, units)
     T *kept, *directions;
 };
 
@@ -126,7 +126,7 @@ void sum_similarities(const Group<T, G, U>& group, const Forward<T>& call, int64
 }
 
 // Targets go through the steps of the work a few at a time, so that the processor need not wait for each.
-constexpr int64_t BATCH = 2;
+constexpr int64_t BATCH = 4;
 
 // A target on its way: its sources; their scores, then weights, and what the LeakyReLU takes from these.
 template <typename T, int G>
@@ -216,12 +216,15 @@ INLINE void sum_rows(const Layout<G, U>& layout, const Target<T, G>& target, T* 
 // needs the same sum with what the LeakyReLU takes from each coefficient: 1 - slope where the score is negative.
 template <typename T, int G, int U>
 INLINE void attend(const Group<T, G, U>& group, const T* packets, int64_t nobody, const T* scales,
-                   const Segments& segments, int64_t begin, int64_t count, const T* shares, Target<T, G>* targets,
-                   T* room, T* sums) {
+                   const Segments& segments, const int64_t* numbers, int64_t count, const T* receivers,
+                   Target<T, G>* targets, T* room, T* sums) {
     const auto& layout = group.layout;
     for (int64_t j = 0; j < count; ++j)
-        targets[j].quads.list(segments, begin + j, nullptr, packets, layout.packet(), nobody);
-    for (int64_t j = 0; j < count; ++j) score<T, G, U>(group, scales, shares + j * layout.packet(), targets[j]);
+        targets[j].quads.list(segments, numbers[j], nullptr, packets, layout.packet(), nobody);
+    for (int64_t j = 0; j < count; ++j) {
+        const T* const share = receivers + numbers[j] * layout.packet() + layout.row() + 2 * G;
+        score<T, G, U>(group, scales, share, targets[j]);
+    }
     for (int64_t j = 0; j < count; ++j) weigh<T, G>(targets[j], sums + j * layout.sums() + 2 * layout.row());
     for (int64_t j = 0; j < count; ++j) sum_rows<T, G, U>(layout, targets[j], room, sums + j * layout.sums());
 }
@@ -244,13 +247,15 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
     for (; begin < end; begin += BATCH) {
         const int64_t count = std::min(BATCH, end - begin);
         T* const sums = group.hyperedge_sums + begin * layout.sums();
+        int64_t numbers[BATCH];
         for (int64_t k = begin; k < begin + count; ++k) {
             T* const record = group.hyperedge(k) + layout.row();
             std::fill(record, group.hyperedge(k + 1), T(0));
             store_heads<T, G>(record + 2 * G, group.read_term(call.e_term, k));
+            numbers[k - begin] = k;
         }
-        attend<T, G, U>(group, group.node_packets, call.nodes, group.scales, call.by_hyperedge, begin, count,
-                        group.hyperedge(begin) + layout.row() + 2 * G, targets, room.data(), sums);
+        attend<T, G, U>(group, group.node_packets, call.nodes, group.scales, call.by_hyperedge, numbers, count,
+                        group.hyperedge_packets, targets, room.data(), sums);
         for (int64_t j = 0; j < count; ++j) {
             T *const packet = group.hyperedge(begin + j), *const record = packet + layout.row();
             activate<T, G, U>(layout, sums + j * layout.sums(), packet);
@@ -268,7 +273,7 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
     seen.write(extremes);
 }
 
-// Pass 4: hyperedges to nodes.
+// Pass 4: hyperedges to the nodes that receive.
 template <typename T, int G, int U>
 void attend_hyperedges(const Group<T, G, U>& group, const Forward<T>& call, int64_t begin, int64_t end) {
     const auto& layout = group.layout;
@@ -278,8 +283,10 @@ void attend_hyperedges(const Group<T, G, U>& group, const Forward<T>& call, int6
     for (; begin < end; begin += BATCH) {
         const int64_t count = std::min(BATCH, end - begin);
         T* const sums = group.node_sums + begin * layout.sums();
-        attend<T, G, U>(group, group.hyperedge_packets, call.hyperedges, group.scales + 2 * G, call.by_node, begin,
-                        count, group.node(begin) + layout.row() + 2 * G, targets, room.data(), sums);
+        int64_t numbers[BATCH];
+        for (int64_t j = 0; j < count; ++j) numbers[j] = call.receiver(begin + j);
+        attend<T, G, U>(group, group.hyperedge_packets, call.hyperedges, group.scales + 2 * G, call.by_node, numbers,
+                        count, group.node_packets, targets, room.data(), sums);
         for (int64_t j = 0; j < count; ++j) {
             const T* row = sums + j * layout.sums();
             if (call.activation) {
@@ -324,7 +331,7 @@ void forward_group(const Forward<T>& call, int64_t first, T* kept) {
         attend_nodes<T, G, U>(group, call, begin, end, of_hyperedges.data() + begin / BLOCK * SIZE);
     });
     set_scales<T, G>(of_hyperedges, hyperedge_blocks, density, call.tolerance, group.scales + 2 * G);
-    parallel(call.threads, call.nodes, [&](int64_t begin, int64_t end) {
+    parallel(call.threads, call.receivers, [&](int64_t begin, int64_t end) {
         attend_hyperedges<T, G, U>(group, call, begin, end);
     });
 }
@@ -333,7 +340,7 @@ template <typename T>
 void messages_forward(const Forward<T>& call) {
     for_groups(call.heads, call.units, [&](auto layout, int64_t first) {
         using L = decltype(layout);
-        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges);
+        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges, call.receivers);
         forward_group<T, L::HEADS, L::UNITS>(call, first, kept);
     });
 }

@@ -1,5 +1,5 @@
-// The layer's messages, sums over segments and small products, for the CPU: the twins of the plain PyTorch in
-// attention.py and ops.py.
+// The layer's messages, sums over segments, small products and dropout, for the CPU: the twins of the plain PyTorch
+// in nn and ops.
 //
 // Plain buffers in, plain buffers out; nothing of torch or Python is linked. Every output row is written
 // by one thread in a fixed order, so results do not depend on the number of threads. The bodies are
@@ -35,6 +35,7 @@ constexpr int LANES = 4;  // numbers of single precision in a vector
 #include "products.inl"
 #include "dropout.inl"
 #include "distances.inl"
+#include "activated.inl"
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -50,6 +51,7 @@ constexpr int LANES = 8;
 #include "products.inl"
 #include "dropout.inl"
 #include "distances.inl"
+#include "activated.inl"
 }
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -63,6 +65,7 @@ constexpr int LANES = 16;
 #include "products.inl"
 #include "dropout.inl"
 #include "distances.inl"
+#include "activated.inl"
 }
 #pragma GCC pop_options
 #endif
@@ -103,40 +106,42 @@ int dahgnn_level(int request) {
     return static_cast<int>(level);
 }
 
-void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, int64_t* sizes) {
-    generic::message_sizes(nodes, hyperedges, heads, units, sizes);
+void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, int64_t heads, int64_t units,
+                          int64_t* sizes) {
+    generic::message_sizes(nodes, hyperedges, receivers, heads, units, sizes);
 }
 
 #define EXPORT(T, name)                                                                                              \
     void dahgnn_messages_forward_##name(                                                                             \
         int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
         const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
-        const int64_t* node_hyperedges, const T* wx, const T* e_term, const T* vectors,                              \
-        const int64_t* neighbour_offsets, const int64_t* neighbours, double delta, double tolerance, T* new_nodes,   \
-        T* new_hyperedges, T* kept, T* scratch) {                                                                    \
+        const int64_t* node_hyperedges, const T* wx, const T* e_term, const T* vectors, int64_t receivers,           \
+        const int64_t* chosen, const int64_t* neighbour_offsets, const int64_t* neighbours, double delta,            \
+        double tolerance, T* new_nodes, T* new_hyperedges, T* kept, T* scratch) {                                    \
         DISPATCH(messages_forward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,          \
                                        {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},        \
-                                       wx, e_term, vectors},                                                         \
+                                       wx, e_term, vectors, receivers, chosen},                                      \
                                       {neighbour_offsets, neighbours}, T(delta), T(tolerance), new_nodes,            \
                                       new_hyperedges, kept, scratch}))                                               \
     }                                                                                                                \
     void dahgnn_messages_backward_##name(                                                                            \
         int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
         const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
-        const int64_t* node_hyperedges, const T* wx, const T* e_term, const T* vectors, const T* nodes_gradient,     \
+        const int64_t* node_hyperedges, const T* wx, const T* e_term, const T* vectors, int64_t receivers,           \
+        const int64_t* chosen, const T* nodes_gradient,                                                              \
         const T* hyperedges_gradient, const T* new_nodes, T* kept, T* scratch, T* wx_gradient, T* e_term_gradient,   \
         T* vectors_gradient) {                                                                                       \
         DISPATCH(messages_backward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,         \
                                         {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},       \
-                                        wx, e_term, vectors},                                                        \
+                                        wx, e_term, vectors, receivers, chosen},                                     \
                                        nodes_gradient, hyperedges_gradient, new_nodes, kept, scratch, wx_gradient,   \
                                        e_term_gradient, vectors_gradient}))                                          \
     }                                                                                                                \
     void dahgnn_gather_sum_##name(int threads, int64_t targets, int64_t width, const int64_t* offsets,               \
                                   const int64_t* indices, const T* source_scale, const T* target_scale,              \
-                                  const T* values, T* output) {                                                      \
+                                  const T* values, int add, T* output) {                                             \
         DISPATCH(gather_sum<T>(threads, targets, width, {offsets, indices}, source_scale, target_scale, values,      \
-                               output))                                                                              \
+                               add != 0, output))                                                                    \
     }                                                                                                                \
     void dahgnn_grouped_product_##name(int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer,     \
                                        const T* rows, const T* weights, T* output) {                                 \
@@ -149,8 +154,25 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t heads, int6
                                              rows_gradient, weights_gradient))                                       \
     }                                                                                                                \
     void dahgnn_dropout_##name(int threads, int64_t rows, int64_t runs, int64_t units, const int64_t* seeds,         \
-                               const int64_t* epochs, int64_t site, double rate, const T* values, T* result) {      \
-        DISPATCH(dropout<T>(threads, rows, runs, units, seeds, epochs, site, rate, values, result))                 \
+                               const int64_t* epochs, int64_t site, double rate, const T* values, T* result) {       \
+        DISPATCH(dropout<T>(threads, rows, runs, units, {seeds, epochs, site, rate}, values, result))                \
+    }                                                                                                                \
+    void dahgnn_activated_product_##name(                                                                            \
+        int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer, int activation,                    \
+        const int64_t* seeds, const int64_t* epochs, int64_t site, double rate, const int64_t* chosen,               \
+        const T* rows, const T* weights, T* output) {                                                                \
+        DISPATCH(activated_product<T>(threads, count, outer,                                                         \
+                                      {groups, inner, activation != 0, {seeds, epochs, site, rate}, chosen, rows},   \
+                                      weights, output))                                                              \
+    }                                                                                                                \
+    void dahgnn_activated_product_backward_##name(                                                                   \
+        int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer, int activation,                    \
+        const int64_t* seeds, const int64_t* epochs, int64_t site, double rate, const int64_t* chosen,               \
+        const T* rows, const T* weights, const T* gradient, int add, T* rows_gradient, T* weights_gradient) {        \
+        DISPATCH(activated_product_backward<T>(                                                                      \
+            threads, count, outer,                                                                                   \
+            {groups, inner, activation != 0, {seeds, epochs, site, rate}, chosen, rows}, gradient, weights,          \
+            add != 0, rows_gradient, weights_gradient))                                                              \
     }                                                                                                                \
     void dahgnn_squared_distances_##name(int threads, int64_t pairs, int64_t width, const T* points,                 \
                                          const int64_t* here, const int64_t* there, double scale, double* squares) { \

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dahgnn.kernels.cpu.memory import new_tensor
 from dahgnn.kernels.incidence import Incidence, Segments
-from dahgnn.kernels.protocol import MessageSettings, Vectors
+from dahgnn.kernels.protocol import Mask, MessageSettings, Vectors
 
 _SUFFIXES = {torch.float32: "float32", torch.float64: "float64"}
 
@@ -66,19 +67,42 @@ def gather_sum(
     values: Tensor, forward: Segments, source_scale: Tensor | None, target_scale: Tensor | None
 ) -> Tensor:
     """Sum the scaled sources of each segment, then scale the sums: (s, width) → (targets, width)."""
+    sums = new_tensor(values, len(forward), values.shape[1])
+    _gather(values, forward, source_scale, target_scale, sums, add=False)
+    return sums
+
+
+def add_gather_sum(
+    values: Tensor,
+    forward: Segments,
+    source_scale: Tensor | None,
+    target_scale: Tensor | None,
+    sums: Tensor,
+) -> None:
+    """Add in place what `gather_sum` returns to sums that are contiguous."""
+    _gather(values, forward, source_scale, target_scale, sums, add=True)
+
+
+def _gather(
+    values: Tensor,
+    forward: Segments,
+    source_scale: Tensor | None,
+    target_scale: Tensor | None,
+    sums: Tensor,
+    *,
+    add: bool,
+) -> None:
     values = values.contiguous()
-    sums = values.new_empty(len(forward), values.shape[1])
     _call(
         "gather_sum", values.dtype, *sums.shape, forward.offsets, forward.indices,
-        _contiguous(source_scale), _contiguous(target_scale), values, sums,
+        _contiguous(source_scale), _contiguous(target_scale), values, add, sums,
     )  # fmt: skip
-    return sums
 
 
 def grouped_product(rows: Tensor, weights: Tensor) -> Tensor:
     """Multiply each group's part of a row with the group's matrix: (n, g, i), (g, i, o) → (n, g, o)."""
     rows, weights = rows.contiguous(), weights.contiguous()
-    products = rows.new_empty(*rows.shape[:2], weights.shape[2])
+    products = new_tensor(rows, *rows.shape[:2], weights.shape[2])
     _call("grouped_product", rows.dtype, len(rows), *weights.shape, rows, weights, products)
     return products
 
@@ -86,7 +110,7 @@ def grouped_product(rows: Tensor, weights: Tensor) -> Tensor:
 def grouped_product_backward(gradient: Tensor, rows: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients of rows and of weights."""
     gradient, rows, weights = gradient.contiguous(), rows.contiguous(), weights.contiguous()
-    rows_gradient, weights_gradient = torch.empty_like(rows), torch.empty_like(weights)
+    rows_gradient, weights_gradient = new_tensor(rows, *rows.shape), torch.empty_like(weights)
     _call(
         "grouped_product_backward", rows.dtype, len(rows), *weights.shape, gradient, rows, weights,
         rows_gradient, weights_gradient,
@@ -103,7 +127,7 @@ def supports_product(matrix: Tensor, columns: int) -> bool:
 def product(matrix: Tensor, weight: Tensor) -> Tensor:
     """Return the product of a contiguous matrix (n, d) with a weight (d, columns)."""
     weight = weight.contiguous()
-    result = weight.new_empty(len(matrix), weight.shape[1])
+    result = new_tensor(weight, len(matrix), weight.shape[1])
     _call("product", matrix.dtype, *matrix.shape, weight.shape[1], matrix, weight, result)
     return result
 
@@ -111,7 +135,7 @@ def product(matrix: Tensor, weight: Tensor) -> Tensor:
 def dropout(values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: float) -> Tensor:
     """Drop units of values (n, r, units); see `Kernels.dropout`."""
     values = values.contiguous()
-    result = torch.empty_like(values)
+    result = new_tensor(values, *values.shape)
     _call("dropout", values.dtype, *values.shape, seeds, epochs, site, float(rate), values, result)
     return result
 
@@ -127,6 +151,68 @@ def squared_distances(points: Tensor, here: Tensor, there: Tensor, scale: float)
     return squares
 
 
+def activated_product(
+    rows: Tensor, weights: Tensor, activation: bool, mask: Mask | None, chosen: Tensor | None
+) -> Tensor:
+    """Multiply rows (n, g, i), behind ELU and dropout, with the matrices (g, i, o) of their groups.
+
+    Parameters
+    ----------
+    rows, weights : Tensor, (n, g, i), (g, i, o)
+        See `grouped_product`.
+    activation : bool
+        Whether the rows pass an ELU.
+    mask : Mask or None
+        What decides which units fall, of a rate below one; None if none does.
+    chosen : Tensor of int64, (s,), or None
+        Different rows, which alone are multiplied; None if all are.
+
+    Returns
+    -------
+    Tensor, (s, g, o) or (n, g, o)
+    """
+    rows, weights = rows.contiguous(), weights.contiguous()
+    count = len(rows) if chosen is None else len(chosen)
+    products = new_tensor(rows, count, rows.shape[1], weights.shape[2])
+    _call(
+        "activated_product", rows.dtype, count, *weights.shape,
+        *_activation(activation, mask, chosen), rows, weights, products,
+    )  # fmt: skip
+    return products
+
+
+def activated_product_backward(
+    gradient: Tensor,
+    rows: Tensor,
+    weights: Tensor,
+    activation: bool,
+    mask: Mask | None,
+    chosen: Tensor | None,
+    rows_gradient: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of rows and of weights; ``rows_gradient``, if given, is added to in place."""
+    gradient, rows, weights = gradient.contiguous(), rows.contiguous(), weights.contiguous()
+    count = len(rows) if chosen is None else len(chosen)
+    add = rows_gradient is not None or chosen is not None
+    if rows_gradient is None:
+        rows_gradient = new_tensor(rows, *rows.shape) if chosen is None else torch.zeros_like(rows)
+    weights_gradient = torch.empty_like(weights)
+    _call(
+        "activated_product_backward", rows.dtype, count, *weights.shape,
+        *_activation(activation, mask, chosen), rows, weights, gradient, add, rows_gradient,
+        weights_gradient,
+    )  # fmt: skip
+    return rows_gradient, weights_gradient
+
+
+def _activation(
+    activation: bool, mask: Mask | None, chosen: Tensor | None
+) -> tuple[Tensor | float | None, ...]:
+    """Return the arguments that say what the rows pass, and which of them."""
+    seeds, epochs, site, rate = (None, None, 0, 0.0) if mask is None else mask
+    return activation, seeds, epochs, site, float(rate), chosen
+
+
 def messages_forward(
     wx: Tensor,
     e_term: Tensor,
@@ -138,9 +224,11 @@ def messages_forward(
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     """Pass messages to the hyperedges and on to the nodes; see `Kernels.messages_forward`."""
     wx, e_term = wx.contiguous(), e_term.contiguous()
-    nodes, hyperedges = torch.empty_like(wx), wx.new_empty(len(e_term), *wx.shape[1:])
-    sizes = _message_sizes(wx, e_term)
-    kept, scratch = wx.new_empty(sizes[0]), wx.new_empty(sizes[1])
+    chosen = settings.chosen
+    nodes = new_tensor(wx, len(wx) if chosen is None else len(chosen), *wx.shape[1:])
+    hyperedges = new_tensor(wx, len(e_term), *wx.shape[1:])
+    sizes = _message_sizes(wx, e_term, len(nodes))
+    kept, scratch = new_tensor(wx, sizes[0]), new_tensor(wx, sizes[1])
     around = (None, None) if neighbours is None else (neighbours.offsets, neighbours.indices)
     delta = 0.0 if settings.delta is None else float(settings.delta)
     _call(
@@ -167,8 +255,8 @@ def messages_backward(
     """Return the gradients of wx, e_term and the vectors; see `Kernels.messages_backward`."""
     del hyperedges  # they are among what was kept
     wx, e_term = wx.contiguous(), e_term.contiguous()
-    gradients = torch.empty_like(wx), torch.empty_like(e_term), wx.new_empty(3, *wx.shape[1:])
-    scratch = wx.new_empty(_message_sizes(wx, e_term)[2])
+    gradients = new_tensor(wx, *wx.shape), new_tensor(wx, *e_term.shape), wx.new_empty(3, *wx.shape[1:])
+    scratch = new_tensor(wx, _message_sizes(wx, e_term, len(nodes))[2])
     _call(
         "messages_backward", wx.dtype,
         *_messages(wx, e_term, vectors, to_hyperedges.forward, to_nodes.forward, settings),
@@ -184,17 +272,20 @@ def _messages(
     by_hyperedge: Segments,
     by_node: Segments,
     settings: MessageSettings,
-) -> tuple[Tensor | float, ...]:
+) -> tuple[Tensor | float | None, ...]:
     """Return the arguments that both directions begin with."""
     lists = by_hyperedge.offsets, by_hyperedge.indices, by_node.offsets, by_node.indices
     sizes = len(wx), *e_term.shape, wx.shape[2]
-    return *sizes, settings.slope, settings.activation, *lists, wx, e_term, torch.stack(vectors)
+    receivers = len(wx) if settings.chosen is None else len(settings.chosen)
+    rows = wx, e_term, torch.stack(vectors)
+    return *sizes, settings.slope, settings.activation, *lists, *rows, receivers, settings.chosen
 
 
-def _message_sizes(wx: Tensor, e_term: Tensor) -> list[int]:
+def _message_sizes(wx: Tensor, e_term: Tensor, receivers: int) -> list[int]:
     """Return how many numbers are kept for the gradient, and how many each direction needs for itself."""
     sizes = (ctypes.c_int64 * 3)()
-    _loaded().dahgnn_message_sizes(*map(ctypes.c_int64, (len(wx), *e_term.shape, wx.shape[2])), sizes)
+    counts = len(wx), len(e_term), receivers, *wx.shape[1:]
+    _loaded().dahgnn_message_sizes(*map(ctypes.c_int64, counts), sizes)
     return list(sizes)
 
 

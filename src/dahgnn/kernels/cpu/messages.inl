@@ -38,15 +38,16 @@ void for_groups(int64_t heads, int64_t units, Work work) {
 
 // Numbers of a group that the gradient needs, see Group.
 template <typename L>
-int64_t kept_size(const L& layout, int64_t nodes, int64_t hyperedges) {
-    return 16 + (nodes + hyperedges + 2) * layout.packet() + (nodes + hyperedges) * layout.sums();
+int64_t kept_size(const L& layout, int64_t nodes, int64_t hyperedges, int64_t receivers) {
+    return 16 + (nodes + hyperedges + 2) * layout.packet() + (receivers + hyperedges) * layout.sums();
 }
 
 // Numbers that a call needs: to keep for the gradient, and for its own use in either direction.
-inline void message_sizes(int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, int64_t* sizes) {
+inline void message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, int64_t heads, int64_t units,
+                          int64_t* sizes) {
     std::fill(sizes, sizes + 3, 0);
     for_groups(heads, units, [&](auto layout, int64_t) {
-        sizes[0] += kept_size(layout, nodes, hyperedges);
+        sizes[0] += kept_size(layout, nodes, hyperedges, receivers);
         sizes[1] = (nodes + 1) * layout.direction();
         sizes[2] = (nodes + hyperedges + 2) * layout.packet() + nodes * layout.HEADS;
     });
@@ -68,6 +69,9 @@ struct Messages {
     Segments by_hyperedge, by_node;
     const T *wx, *e_term;  // (nodes, heads, units), (hyperedges, heads)
     const T* vectors;       // (3, heads, units): from node, to node, from hyperedge
+    int64_t receivers;      // nodes that get sums: all of them, or different ones that are chosen
+    const int64_t* chosen;
+    int64_t receiver(int64_t number) const { return chosen ? chosen[number] : number; }
 };
 
 // Vectors of a group: of a row, or of a quad's scores.
@@ -125,7 +129,7 @@ INLINE void copy_out(const Layout<G, U>& layout, int64_t heads, const T* row, T*
 //   scales            least density and factor, of nodes and of hyperedges
 //   node_packets      wx; product with one vector, density, product with another
 //   hyperedge_packets Ẽ; product with a vector, density, We's share
-//   …_sums            see Layout
+//   …_sums            see Layout; of nodes, those of the receivers
 template <typename T, int G, int U>
 struct Group {
     static constexpr int L = group_lanes<T, G>, PARTS = 4 * G / L;  // vectors of a quad's scores
@@ -142,7 +146,7 @@ struct Group {
         node_packets = scales + 16;
         hyperedge_packets = node_packets + (call.nodes + 1) * layout.packet();
         node_sums = hyperedge_packets + (call.hyperedges + 1) * layout.packet();
-        hyperedge_sums = node_sums + call.nodes * layout.sums();
+        hyperedge_sums = node_sums + call.receivers * layout.sums();
         vectors.fit(3 * layout.row());
         for (int v = 0; v < 3; ++v)
             copy_in<T, G, U>(layout, heads, call.vectors + (v * call.heads + first) * call.units, vector(v));

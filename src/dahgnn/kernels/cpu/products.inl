@@ -1,9 +1,9 @@
 // Sums over segments and small products.
 
-// W columns of out[k] = target_scale[k] * sum of source_scale[j] * values[j].
+// W columns of out[k] = target_scale[k] * sum of source_scale[j] * values[j], or that added to what stands there.
 template <typename T, int W>
 void gather_columns(int64_t begin, int64_t end, int64_t stride, const Segments& segments, const T* source_scale,
-                    const T* target_scale, const T* values, T* output) {
+                    const T* target_scale, const T* values, bool add, T* output) {
     constexpr int N = W % lanes<T> == 0 ? lanes<T> : W % 4 == 0 ? 4 : W % 2 == 0 ? 2 : 1, PARTS = W / N;
     using V = Vector<T, N>;
     for (int64_t k = begin; k < end; ++k) {
@@ -15,25 +15,30 @@ void gather_columns(int64_t begin, int64_t end, int64_t stride, const Segments& 
             for (int p = 0; p < PARTS; ++p) sum[p] += scale * load<V>(values + j * stride + p * N);
         }
         const T scale = target_scale ? target_scale[k] : T(1);
-        for (int p = 0; p < PARTS; ++p) store(output + k * stride + p * N, scale * sum[p]);
+        for (int p = 0; p < PARTS; ++p) {
+            T* const to = output + k * stride + p * N;
+            store(to, V(add ? load<V>(to) + scale * sum[p] : scale * sum[p]));
+        }
     }
 }
 
 template <typename T>
 void gather_sum(int threads, int64_t targets, int64_t width, const Segments& segments, const T* source_scale,
-                const T* target_scale, const T* values, T* output) {
+                const T* target_scale, const T* values, bool add, T* output) {
     // Wide rows in strips, so that those that a strip sums stay in the cache.
     for (int64_t first = 0, columns; first < width; first += columns) {
         const int64_t rest = width - first;
-        columns = rest >= 128 ? 128 : rest >= 32 ? 32 : rest == 10 ? 10 : rest >= 16 ? 16 : rest >= 4 ? 4 : 1;
+        columns = rest >= 128 ? 128 : rest >= 64 ? 64 : rest >= 32 ? 32 : rest == 10 ? 10 : rest >= 16 ? 16
+                  : rest >= 4 ? 4 : 1;
         const auto gather = columns == 128  ? gather_columns<T, 128>
+                            : columns == 64 ? gather_columns<T, 64>
                             : columns == 32 ? gather_columns<T, 32>
                             : columns == 16 ? gather_columns<T, 16>
                             : columns == 10 ? gather_columns<T, 10>
                             : columns == 4  ? gather_columns<T, 4>
                                             : gather_columns<T, 1>;
         parallel(threads, targets, [&](int64_t begin, int64_t end) {
-            gather(begin, end, width, segments, source_scale, target_scale, values + first, output + first);
+            gather(begin, end, width, segments, source_scale, target_scale, values + first, add, output + first);
         });
     }
 }
@@ -134,24 +139,35 @@ INLINE void add_outer_tile(int64_t begin, int64_t end, const T* gradient, int64_
         for (int o = 0; o < O; ++o)
             for (int p = 0; p < PARTS; ++p) total[o][p] += gradient[n * gradient_stride + o] * row[p];
     }
-    for (int o = 0; o < O; ++o) std::memcpy(sums + o * stride, total[o], sizeof(total[o]));
+    for (int o = 0; o < O; ++o)
+        for (int p = 0; p < PARTS; ++p) {
+            T* const sum = sums + o * stride + p * N;
+            store(sum, load<V>(sum) + total[o][p]);
+        }
 }
 
-// The gradient of a group's matrix from a block of rows: (outer, inner).
+// Adds outputs in tiles of O, then one by one.
+template <typename T, int O>
+INLINE void add_outer_tiles(int64_t begin, int64_t end, int64_t outer, const T* gradient, int64_t gradient_stride,
+                            const T* rows, int64_t row_stride, T* sums, int64_t stride) {
+    int64_t o = 0;
+    for (; o + O <= outer; o += O)
+        add_outer_tile<T, O>(begin, end, gradient + o, gradient_stride, rows, row_stride, sums + o * stride, stride);
+    for (; o < outer; ++o)
+        add_outer_tile<T, 1>(begin, end, gradient + o, gradient_stride, rows, row_stride, sums + o * stride, stride);
+}
+
+// Adds the gradient of a group's matrix from a block of rows: (outer, inner).
 template <typename T>
 void add_outer_products(int64_t begin, int64_t end, int64_t inner, int64_t outer, const T* gradient,
                         int64_t gradient_stride, const T* rows, int64_t row_stride, T* sums) {
-    constexpr int O = LANES == 16 ? 10 : 5;
+    constexpr int MANY = LANES == 16 ? 16 : 4, TEN = LANES == 16 ? 10 : 5;  // what registers hold
+    const auto add = outer % MANY == 0 ? add_outer_tiles<T, MANY>
+                     : outer % TEN == 0 ? add_outer_tiles<T, TEN>
+                                        : add_outer_tiles<T, 4>;
     int64_t i = 0;
-    for (; i + 16 <= inner; i += 16) {
-        int64_t o = 0;
-        for (; o + O <= outer; o += O)
-            add_outer_tile<T, O>(begin, end, gradient + o, gradient_stride, rows + i, row_stride, sums + o * inner + i,
-                                 inner);
-        for (; o < outer; ++o)
-            add_outer_tile<T, 1>(begin, end, gradient + o, gradient_stride, rows + i, row_stride, sums + o * inner + i,
-                                 inner);
-    }
+    for (; i + 16 <= inner; i += 16)
+        add(begin, end, outer, gradient, gradient_stride, rows + i, row_stride, sums + i, inner);
     if (i == inner) return;
     for (int64_t n = begin; n < end; ++n)
         for (int64_t o = 0; o < outer; ++o)
@@ -179,6 +195,20 @@ void dot_rows_backward(int64_t begin, int64_t end, int64_t groups, int64_t dynam
     std::copy(total.begin(), total.end(), weights_gradient);
 }
 
+// Sums partial gradients (..., groups, outer, inner) to one (groups, inner, outer).
+template <typename T>
+void sum_partial_products(const std::vector<T>& partial, int64_t groups, int64_t inner, int64_t outer,
+                          T* weights_gradient) {
+    const int64_t size = groups * inner * outer;
+    std::vector<T> total(size);
+    for (size_t part = 0; part < partial.size(); part += size)
+        for (int64_t j = 0; j < size; ++j) total[j] += partial[part + j];
+    for (int64_t g = 0; g < groups; ++g)
+        for (int64_t i = 0; i < inner; ++i)
+            for (int64_t o = 0; o < outer; ++o)
+                weights_gradient[(g * inner + i) * outer + o] = total[(g * outer + o) * inner + i];
+}
+
 template <typename T>
 void grouped_product_backward(int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer,
                               const T* gradient, const T* rows, const T* weights, T* rows_gradient,
@@ -203,13 +233,7 @@ void grouped_product_backward(int threads, int64_t count, int64_t groups, int64_
                                groups * inner, sums + g * inner * outer);
         }
     });
-    std::vector<T> total(size);
-    for (size_t block = 0; block < partial.size(); block += size)
-        for (int64_t j = 0; j < size; ++j) total[j] += partial[block + j];
-    for (int64_t g = 0; g < groups; ++g)
-        for (int64_t i = 0; i < inner; ++i)
-            for (int64_t o = 0; o < outer; ++o)
-                weights_gradient[(g * inner + i) * outer + o] = total[(g * outer + o) * inner + i];
+    sum_partial_products(partial, groups, inner, outer, weights_gradient);
 }
 
 // 32 columns of C = A B, R rows of A at a time: their sums stay in registers while B streams past.
