@@ -10,6 +10,7 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dahgnn import DAHGNN, ModelConfig, TrainingConfig, fit
+from dahgnn.ops.backend import kernels_for, using
 from dahgnn.threads import (
     FEW_ROWS,
     FEW_ROWS_A_PIECE,
@@ -202,3 +203,8 @@ def test_blas_has_one_thread_in_the_block_and_what_it_had_behind_it():
         with one_blas_thread():
             assert threads() == {1}
         assert threads() == {2}
+
+
+def test_pieces_have_the_context_of_the_caller():
+    with using("reference"):
+        assert side_by_side(lambda _: kernels_for(torch.zeros(1)), 2, 2, nobody) == [None, None]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Two threads do fewer rows up to a fifth faster; where other programs keep the cores busy, they wait for each
-# other, and take thirty times as long.
+# Below so many rows torch has one thread. Two would be a fifth faster at the most, and thirty times slower
+# where other programs keep the cores busy: they wait for each other.
 FEW_ROWS = 2048
 # Pieces of work that do not wait for each other have threads of their own from so many rows on. On fewer,
 # Python is most of what they do, which it does one at a time.
 FEW_ROWS_A_PIECE = 1024
 
-# The threads of the outermost `threads_for`, were there many rows.
+# How many threads the outermost `threads_for` would give to many rows.
 _allowed: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
@@ -53,10 +54,14 @@ def one_thread() -> contextlib._GeneratorContextManager[None]:
     return threads_for(0)
 
 
+_blas = threading.RLock()
+
+
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Give NumPy and SciPy one thread for many tiny products: several would wait for each other."""
-    with _blas_libraries().limit(limits=1, user_api="blas"):
+    # Two at a time would not restore the number that was there before the first.
+    with _blas, _blas_libraries().limit(limits=1, user_api="blas"):
         yield
 
 
@@ -96,11 +101,13 @@ def side_by_side(
 
     futures: list[Future[Result]] = []
     with threads_for(0, torch.get_num_threads()), ThreadPoolExecutor(workers) as pool:
-        while not (len(futures) == count and all(future.done() for future in futures)):
+        while True:
             try:
                 while len(futures) < count:
-                    futures.append(pool.submit(do, len(futures)))
+                    # A thread of a pool has none of the caller's context variables by itself.
+                    futures.append(pool.submit(copy_context().run, do, len(futures)))
                 wait(futures)
+                break
             except KeyboardInterrupt:
                 on_interrupt()
     return [future.result() for future in futures]

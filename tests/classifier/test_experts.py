@@ -332,6 +332,21 @@ def test_equal_rows_of_different_classes_are_undecided():
         np.testing.assert_allclose(said, np.full((1, 3), 1 / 3), atol=1e-6)
 
 
+def test_the_kernel_model_does_not_mind_products_that_round_more():
+    features = np.random.default_rng(0).normal(size=(300, 3))
+    rows = torch.tensor(features, dtype=torch.float32)
+    expected = np.exp(-0.3 * ((features[:, None] - features) ** 2).sum(2))
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = experts._kernel(rows, rows, 0.3)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+
+
 def test_the_kernel_model_does_not_mind_where_zero_is():
     distance, rows, new = 1024.0, make(n=60), draw(20, 5)
     # Sixteenths can be added to the distance without rounding.

@@ -79,13 +79,11 @@ def precise(monkeypatch):
 
 def test_places_of_folds():
     known = Known(np.array([2, 5, 7, 11]), np.array([0, 1, 0, 1]), np.ones(4), 2, [np.array([5, 11])])
-    assert known.seen(None).tolist() == [0, 1, 2, 3]
+    assert known.seen().tolist() == [0, 1, 2, 3]
     assert known.seen(0).tolist() == [0, 2]
     assert [places.tolist() for places in known.held_places] == [[1, 3]]
     assert [part.tolist() for part in known.parts] == [[0, 2], [0, 1, 2, 3]]
     several = Known(known.rows, known.labels, known.weights, 2, [np.array([5]), np.array([5, 7])])
-    assert several.seen(0, 1).tolist() == [0, 3]
-    assert several.seen(0, None).tolist() == [0, 2, 3]
     assert [part.tolist() for part in several.parts] == [[0, 2, 3], [0, 3], [0, 1, 2, 3]]
 
 

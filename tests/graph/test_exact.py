@@ -214,7 +214,7 @@ def test_a_precision_that_torch_refuses_to_tell_is_taken_for_coarse(monkeypatch)
         raise RuntimeError("mix of the legacy and new APIs")
 
     monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
-    assert module._working_precision(torch.float32) == torch.float64
+    assert module.working_precision(torch.float32) == torch.float64
     assert knn([[0.0], [1.0], [3.0]], 1).indices.tolist() == [[1], [0], [1]]
 
 

@@ -5,13 +5,11 @@ import torch
 from oracles import assert_close, normal
 from torch.nn.functional import elu
 
-from dahgnn import Hypergraph
 from dahgnn.kernels.cpu import launch
 from dahgnn.kernels.protocol import Mask
 from dahgnn.ops.backend import using
 from dahgnn.ops.dropout import drop_units
-from dahgnn.ops.fused import Factor, activated_products, gather_beside
-from dahgnn.ops.sparse import gather_sum
+from dahgnn.ops.fused import Factor, activated_products
 
 needs_kernels = pytest.mark.skipif(launch.library() is None, reason="the CPU kernels are not built")
 
@@ -101,6 +99,14 @@ def test_the_reference_chooses_and_drops_too():
 
 
 @pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_chosen_rows_may_lie_apart_in_memory(backend):
+    rows, weights, some = normal(20, 1, 6), normal(1, 6, 3, seed=1), torch.arange(10).view(5, 2)[:, 0]
+    with using(backend):
+        (product,) = activated_products(rows, [Factor(weights, some)], activation=False, mask=None)
+    assert_close(product, rows[some] @ weights[0])
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
 def test_everything_may_fall(backend):
     with using(backend):
         (product,) = activated_products(
@@ -138,25 +144,3 @@ def test_the_number_of_threads_never_changes_a_bit():
         torch.set_num_threads(threads)
     for other in results[1:]:
         assert all(torch.equal(one, two) for one, two in zip(results[0], other, strict=True))
-
-
-@pytest.mark.parametrize("backend", ["reference", "auto"])
-@pytest.mark.parametrize("uses", [(True, True), (True, False), (False, True)])
-@pytest.mark.parametrize("width", [1, 10, 64, 150])
-def test_sums_beside_another_use_have_the_gradient_of_both(backend, uses, width):
-    hypergraph = Hypergraph.from_features(normal(40, 3), k=4)
-    node, _, hyperedge = hypergraph.degree_scales(torch.float64)
-    weight, other = normal(40, width, seed=2), normal(width, 3, seed=3)
-    results = []
-    for beside in (True, False):
-        values = normal(40, width, seed=1).requires_grad_()
-        with using(backend):
-            if beside:
-                sums, again = gather_beside(values, hypergraph.to_nodes, hyperedge, node)
-            else:
-                sums, again = gather_sum(values, hypergraph.to_nodes, hyperedge, node), values
-            total = uses[0] * (sums * weight).sum() if uses[0] else 0
-            total = total + (again @ other).square().sum() if uses[1] else total
-            results.append((sums.detach(), torch.autograd.grad(total, values)[0]))
-    assert_close(results[0][0], results[1][0])
-    assert_close(results[0][1], results[1][1])

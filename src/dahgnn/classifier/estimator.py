@@ -42,7 +42,7 @@ from dahgnn.classifier.fitting import (
 from dahgnn.classifier.labels import encode_class_prior, encode_labels, known_labels, weigh_rows
 from dahgnn.classifier.stacking import say_combination
 from dahgnn.classifier.stages import count_networks
-from dahgnn.classifier.startup import start_device
+from dahgnn.classifier.startup import await_device, start_device
 from dahgnn.classifier.verbosity import telling
 from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
@@ -244,13 +244,14 @@ class DAHGNNClassifier(
             hypergraph has no distances, labels do not spread over it by themselves.
         callback : callable, optional
             Called with the number of the network and an `Update` after each epoch; on a CUDA device after
-            some.
+            some. Networks that train side by side call it from their threads, one at a time.
         """
         model, training = self._check_parameters()
         generator = check_random_state(self.random_state)
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._keeping_columns())
             start_device(self._device())
+            stack.callback(await_device, self._device())  # who captures a graph next must not meet it
             given = self._read(X, y, sample_weight)
             n, width = given.features.shape
             count = count_networks(self.networks, n)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.classifier.logistic import Rotation, fit_logistic, rotate
+from dahgnn.ops.distances import working_precision
 
 Array = NDArray[Any]
 
@@ -290,7 +291,9 @@ class KernelExpert:
 def _kernel(here: Tensor, there: Tensor, width: float) -> Tensor:
     """Return exp(−width ‖x − y‖²) of all pairs, (q, l)."""
     middle = there.mean(0)  # without it, far from zero, distances are small differences of large numbers
-    here, there = here - middle, there - middle
-    squares = here.square().sum(1)[:, None] + there.square().sum(1)
-    squares = torch.addmm(squares, here, there.T, alpha=-2).clamp_min_(0)
-    return squares.mul_(-width).exp_()
+    work = working_precision(here.dtype)  # a product that rounds more would leave no positive definite matrix
+    left, right = (here - middle).to(work), (there - middle).to(work)
+    squares = left.square().sum(1)[:, None] + right.square().sum(1)
+    with torch.autocast(here.device.type, enabled=False):
+        squares = torch.addmm(squares, left, right.T, alpha=-2).clamp_min_(0)
+    return squares.mul_(-width).exp_().to(here.dtype)

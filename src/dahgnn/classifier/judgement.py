@@ -156,7 +156,7 @@ def estimate_accuracy(
     others = len(distributions) - len(known.rows)
     if others:  # of which more or fewer may be right than such rows are in the mean
         effective = 1 / (1 / effective + 1 / others)
-    low, high = wilson_interval(accuracy, effective)
+    low, high = wilson_interval(accuracy, float(effective))
     return Estimate(accuracy=accuracy, low=low, high=high, n=len(rows))
 
 

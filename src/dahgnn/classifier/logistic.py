@@ -117,7 +117,7 @@ class _Problem:
     labels, n_classes, counts
         As in `fit_logistic`.
     penalties : Tensor, (problems,)
-        1 / C.
+        Factor of ‖W‖² / 2: 1 / C, or 2 / C if there are two classes.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """What each candidate says of the fitted rows, with and without each fold of the labels.
 
-A fold is some labelled rows and the networks that have not seen their labels. Everybody else is fitted once
-for each fold without its labels, and once to all labels, at a time. Where the folds judge alone, it is one
-fit without them.
+A fold is some labelled rows and the networks that have not seen their labels. All other experts are fitted to
+several parts of the labels at once: to all but each fold, and to all. Where the folds judge alone, there is
+one part, the labels outside of them.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ class Known:
     folds: Sequence[Array]
     refit: bool = True
 
-    def seen(self, *folds: int | None) -> Array:
-        """Return the places, among the labelled rows, of those that are in none of the folds.
-
-        None is no fold: it asks for what is learned from in the end.
-        """
-        held = [self.folds[fold] for fold in folds if fold is not None] if self.refit else list(self.folds)
-        return (
-            np.flatnonzero(~np.isin(self.rows, np.concatenate(held))) if held else np.arange(len(self.rows))
-        )
+    def seen(self, fold: int | None = None) -> Array:
+        """Return the places, among the labelled rows, outside a fold; None asks for all to learn from."""
+        if not self.refit:
+            held = np.concatenate([np.empty(0, np.int64), *self.folds])
+        elif fold is None:
+            return np.arange(len(self.rows))
+        else:
+            held = self.folds[fold]
+        return np.flatnonzero(~np.isin(self.rows, held))
 
     @property
     def held_places(self) -> list[Array]:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dahgnn.checks import bad_value, check_count
-from dahgnn.ops.distances import squared_distances
+from dahgnn.ops.distances import squared_distances, working_precision
 
 # Numbers that a tile of bounds may hold: 32 MiB in float32, which is enough for the CPU. A GPU waits for
 # the host between tiles, so that it gets larger ones, 256 MiB.
@@ -86,7 +86,7 @@ class ExhaustiveSearch:
     @cached_property
     def coarse_bounds(self) -> _LowerBounds:
         """Bounds in the precision of the points, which most rows need alone."""
-        return _LowerBounds(self.points, _working_precision(self.points.dtype), self.scale)
+        return _LowerBounds(self.points, working_precision(self.points.dtype), self.scale)
 
     @cached_property
     def fine_bounds(self) -> _LowerBounds:
@@ -312,12 +312,3 @@ def _rows_at_a_time(points: Tensor) -> int:
     """Return how many rows of float64 numbers go through several steps at a time."""
     # On the CPU few enough to stay in its caches, and no fewer: each step waits for all threads.
     return max(1, _tile_size(points) // 8 // points.shape[1])
-
-
-def _working_precision(dtype: torch.dtype) -> torch.dtype:
-    """Return the precision of the products: float64 where float32 products are allowed to round more."""
-    try:
-        exact = torch.get_float32_matmul_precision() == "highest"
-    except RuntimeError:  # set by torch's newer interface, which this one does not read
-        exact = False
-    return dtype if exact else torch.float64

@@ -63,8 +63,8 @@ class MessageSettings:
     activation : bool
         Whether the nodes pass an ELU; the hyperedges always do.
     chosen : Tensor of int64, (s,), or None
-        Different nodes, in place of n the only ones whose new rows, and gradients of these, there are. None
-        means all. The kernels of the CPU alone know about it.
+        The nodes whose new rows are computed, all of them different. None means all n. The kernels of the
+        CPU alone read it.
     """
 
     slope: float

@@ -13,7 +13,6 @@ from dahgnn.config import CONVOLUTIONS, AttentionConfig, ModelConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.kernels.protocol import Vectors
 from dahgnn.nn.messages import Trace, pass_messages, trace
-from dahgnn.ops.fused import gather_beside
 from dahgnn.ops.sparse import gather_sum, grouped_product
 
 
@@ -94,11 +93,6 @@ class HypergraphConvolution(nn.Module):
         """Propagate rows by D_v^(-1/2) H W_e D_e^(-1/2), the second product: (m, …) → (n, …)."""
         node, _, hyperedge = hypergraph.degree_scales(e.dtype)
         return gather_sum(e, hypergraph.to_nodes, hyperedge, node)
-
-    def to_nodes_beside(self, e: Tensor, hypergraph: Hypergraph) -> tuple[Tensor, Tensor]:
-        """Return what `to_nodes` gives, and the rows (m, …) for one other use; see `gather_beside`."""
-        node, _, hyperedge = hypergraph.degree_scales(e.dtype)
-        return gather_beside(e, hypergraph.to_nodes, hyperedge, node)
 
     def extra_repr(self) -> str:
         """Describe the layer for print."""

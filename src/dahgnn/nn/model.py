@@ -161,9 +161,10 @@ class DAHGNN(nn.Module):
         weight = weights["convolution.weight"]  # (r, d₀, hidden)
         if self._folded:
             weight = weight @ weights["attention1.weight"].transpose(1, 2).flatten(2)
-        before = propagate(weight.transpose(0, 1).flatten(1))
-        after, before = self.convolution.to_nodes_beside(before, hypergraph)
-        nodes, hyperedges = (before, after) if self.config.convolution == "printed" else (after, before)
+        hyperedges = propagate(weight.transpose(0, 1).flatten(1))
+        nodes = self.convolution.to_nodes(hyperedges, hypergraph)
+        if self.config.convolution == "printed":
+            nodes, hyperedges = hyperedges, nodes
         shape = (-1, *weight.shape[::2])
         return nodes.view(shape), hyperedges.view(shape)
 

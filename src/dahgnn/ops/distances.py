@@ -60,3 +60,12 @@ def _halve(terms: Tensor) -> Tensor:
     half = (terms.shape[1] + 1) // 2
     terms[:, : terms.shape[1] - half] += terms[:, half:]
     return terms[:, :half]
+
+
+def working_precision(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision of the products: float64 where float32 products are allowed to round more."""
+    try:
+        exact = torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # set by torch's newer interface, which this one does not read
+        exact = False
+    return dtype if exact else torch.float64

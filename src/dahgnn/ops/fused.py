@@ -11,11 +11,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import elu
 
 from dahgnn.kernels.cpu import launch as cpu_kernels
-from dahgnn.kernels.incidence import Incidence
 from dahgnn.kernels.protocol import Mask
 from dahgnn.ops.backend import compiled_for_cpu
 from dahgnn.ops.dropout import drop_units
-from dahgnn.ops.sparse import gather_sum, grouped_product
+from dahgnn.ops.sparse import grouped_product
 
 
 class Factor(NamedTuple):
@@ -99,52 +98,3 @@ class _ActivatedProducts(Function):
                     gradient, rows, weights[place], ctx.activation, ctx.mask, ctx.chosen[place], of_rows
                 )
         return (of_rows, None, None, None, *of_weights)
-
-
-class _GatherBeside(Function):
-    @staticmethod
-    def forward(
-        ctx: Any, values: Tensor, incidence: Incidence, source_scale: Tensor, target_scale: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        ctx.swapped = incidence.backward, target_scale, source_scale
-        ctx.set_materialize_grads(False)
-        sums = cpu_kernels.gather_sum(values, incidence.forward, source_scale, target_scale)
-        return sums, values.view_as(values)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, of_sums: Tensor | None, of_values: Tensor | None) -> tuple[Tensor | None, ...]:
-        if of_sums is None:
-            return of_values, None, None, None
-        if of_values is None:
-            return cpu_kernels.gather_sum(of_sums, *ctx.swapped), None, None, None
-        total = of_values.contiguous()
-        backward, target_scale, source_scale = ctx.swapped
-        cpu_kernels.add_gather_sum(of_sums, backward, target_scale, source_scale, total)
-        return total, None, None, None
-
-
-def gather_beside(
-    values: Tensor, incidence: Incidence, source_scale: Tensor, target_scale: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return what `gather_sum` does, and the values once more, for one other use.
-
-    The gradient of the sums is added to that of the other use in place. So it must be one whose gradient is
-    nobody else's, as that of a product is.
-
-    Parameters
-    ----------
-    values : Tensor, (sources, width)
-        What is summed.
-    incidence : Incidence
-        The sources of each target, in both orders if the values get a gradient.
-    source_scale, target_scale : Tensor, (sources,), (targets,)
-        Factors before and after the sum; they get no gradient.
-
-    Returns
-    -------
-    sums, values : Tensor, (targets, width), (sources, width)
-    """
-    if compiled_for_cpu(values) and incidence.backward is not None:
-        return cast(tuple[Tensor, Tensor], _GatherBeside.apply(values, incidence, source_scale, target_scale))
-    return gather_sum(values, incidence, source_scale, target_scale), values

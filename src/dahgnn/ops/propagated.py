@@ -108,7 +108,7 @@ class PropagatedFeatures:
 
     @cached_property
     def transposed(self) -> Tensor:
-        """The matrix, (used, s), in the order in which the gradient needs it."""
+        """The transposed matrix, in the order in which the gradient reads it."""
         return self.matrix.T if self.matrix.is_cuda else self.matrix.T.contiguous()
 
     def __matmul__(self, weight: Tensor) -> Tensor:

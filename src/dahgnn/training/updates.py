@@ -22,6 +22,7 @@ from dahgnn.ops.backend import has_gpu_kernels
 from dahgnn.ops.dropout import CounterDropout
 from dahgnn.ops.propagated import SelectiveFolded
 from dahgnn.training.cuda_loop import GraphLoop
+from dahgnn.training.interrupts import collect_interrupts
 from dahgnn.training.plain_loop import Adam, cross_entropy_of
 from dahgnn.training.run import Labelled, Parts
 
@@ -148,7 +149,11 @@ class _PlainUpdates:
         try:
             with kept_memory():
                 for _ in range(epochs):
-                    callback(self._update())
+                    with collect_interrupts() as interrupts:  # an update is done whole or not at all
+                        update = self._update()
+                    if interrupts:
+                        raise interrupts[0]
+                    callback(update)
         except KeyboardInterrupt:
             if self.last.epoch == 0:
                 raise

@@ -139,9 +139,9 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, 
     }                                                                                                                \
     void dahgnn_gather_sum_##name(int threads, int64_t targets, int64_t width, const int64_t* offsets,               \
                                   const int64_t* indices, const T* source_scale, const T* target_scale,              \
-                                  const T* values, int add, T* output) {                                             \
+                                  const T* values, T* output) {                                                      \
         DISPATCH(gather_sum<T>(threads, targets, width, {offsets, indices}, source_scale, target_scale, values,      \
-                               add != 0, output))                                                                    \
+                               output))                                                                              \
     }                                                                                                                \
     void dahgnn_grouped_product_##name(int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer,     \
                                        const T* rows, const T* weights, T* output) {                                 \

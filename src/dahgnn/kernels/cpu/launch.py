@@ -67,36 +67,13 @@ def gather_sum(
     values: Tensor, forward: Segments, source_scale: Tensor | None, target_scale: Tensor | None
 ) -> Tensor:
     """Sum the scaled sources of each segment, then scale the sums: (s, width) → (targets, width)."""
-    sums = new_tensor(values, len(forward), values.shape[1])
-    _gather(values, forward, source_scale, target_scale, sums, add=False)
-    return sums
-
-
-def add_gather_sum(
-    values: Tensor,
-    forward: Segments,
-    source_scale: Tensor | None,
-    target_scale: Tensor | None,
-    sums: Tensor,
-) -> None:
-    """Add in place what `gather_sum` returns to sums that are contiguous."""
-    _gather(values, forward, source_scale, target_scale, sums, add=True)
-
-
-def _gather(
-    values: Tensor,
-    forward: Segments,
-    source_scale: Tensor | None,
-    target_scale: Tensor | None,
-    sums: Tensor,
-    *,
-    add: bool,
-) -> None:
     values = values.contiguous()
+    sums = new_tensor(values, len(forward), values.shape[1])
     _call(
         "gather_sum", values.dtype, *sums.shape, forward.offsets, forward.indices,
-        _contiguous(source_scale), _contiguous(target_scale), values, add, sums,
+        _contiguous(source_scale), _contiguous(target_scale), values, sums,
     )  # fmt: skip
+    return sums
 
 
 def grouped_product(rows: Tensor, weights: Tensor) -> Tensor:
@@ -136,6 +113,7 @@ def dropout(values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: floa
     """Drop units of values (n, r, units); see `Kernels.dropout`."""
     values = values.contiguous()
     result = new_tensor(values, *values.shape)
+    seeds, epochs = seeds.contiguous(), epochs.contiguous()
     _call("dropout", values.dtype, *values.shape, seeds, epochs, site, float(rate), values, result)
     return result
 
@@ -210,7 +188,7 @@ def _activation(
 ) -> tuple[Tensor | float | None, ...]:
     """Return the arguments that say what the rows pass, and which of them."""
     seeds, epochs, site, rate = (None, None, 0, 0.0) if mask is None else mask
-    return activation, seeds, epochs, site, float(rate), chosen
+    return activation, _contiguous(seeds), _contiguous(epochs), site, float(rate), _contiguous(chosen)
 
 
 def messages_forward(
@@ -278,7 +256,7 @@ def _messages(
     sizes = len(wx), *e_term.shape, wx.shape[2]
     receivers = len(wx) if settings.chosen is None else len(settings.chosen)
     rows = wx, e_term, torch.stack(vectors)
-    return *sizes, settings.slope, settings.activation, *lists, *rows, receivers, settings.chosen
+    return *sizes, settings.slope, settings.activation, *lists, *rows, receivers, _contiguous(settings.chosen)
 
 
 def _message_sizes(wx: Tensor, e_term: Tensor, receivers: int) -> list[int]:

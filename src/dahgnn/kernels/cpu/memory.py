@@ -20,7 +20,7 @@ _LARGE = 1 << 23
 
 
 class _Shelf(threading.local):
-    """The blocks of memory that a thread keeps while it repeats something, and how many ask for that."""
+    """The blocks of memory that a thread keeps, and how many `kept_memory` are open in it."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -33,11 +33,12 @@ class _Shelf(threading.local):
             block = min(fitting, key=len)
             self.blocks.remove(block)
             return block
-        if not hasattr(mmap, "MADV_HUGEPAGE"):
+        if not hasattr(mmap, "MAP_PRIVATE"):  # Windows
             return mmap.mmap(-1, size)
         # By default it would be shared with other processes, and shared memory has no large pages.
         block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        block.madvise(mmap.MADV_HUGEPAGE)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            block.madvise(mmap.MADV_HUGEPAGE)
         return block
 
     def give_back(self, block: mmap.mmap) -> None:

@@ -1,9 +1,9 @@
 // Sums over segments and small products.
 
-// W columns of out[k] = target_scale[k] * sum of source_scale[j] * values[j], or that added to what stands there.
+// W columns of out[k] = target_scale[k] * sum of source_scale[j] * values[j].
 template <typename T, int W>
 void gather_columns(int64_t begin, int64_t end, int64_t stride, const Segments& segments, const T* source_scale,
-                    const T* target_scale, const T* values, bool add, T* output) {
+                    const T* target_scale, const T* values, T* output) {
     constexpr int N = W % lanes<T> == 0 ? lanes<T> : W % 4 == 0 ? 4 : W % 2 == 0 ? 2 : 1, PARTS = W / N;
     using V = Vector<T, N>;
     for (int64_t k = begin; k < end; ++k) {
@@ -15,16 +15,13 @@ void gather_columns(int64_t begin, int64_t end, int64_t stride, const Segments& 
             for (int p = 0; p < PARTS; ++p) sum[p] += scale * load<V>(values + j * stride + p * N);
         }
         const T scale = target_scale ? target_scale[k] : T(1);
-        for (int p = 0; p < PARTS; ++p) {
-            T* const to = output + k * stride + p * N;
-            store(to, V(add ? load<V>(to) + scale * sum[p] : scale * sum[p]));
-        }
+        for (int p = 0; p < PARTS; ++p) store(output + k * stride + p * N, V(scale * sum[p]));
     }
 }
 
 template <typename T>
 void gather_sum(int threads, int64_t targets, int64_t width, const Segments& segments, const T* source_scale,
-                const T* target_scale, const T* values, bool add, T* output) {
+                const T* target_scale, const T* values, T* output) {
     // Wide rows in strips, so that those that a strip sums stay in the cache.
     for (int64_t first = 0, columns; first < width; first += columns) {
         const int64_t rest = width - first;
@@ -38,7 +35,7 @@ void gather_sum(int threads, int64_t targets, int64_t width, const Segments& seg
                             : columns == 4  ? gather_columns<T, 4>
                                             : gather_columns<T, 1>;
         parallel(threads, targets, [&](int64_t begin, int64_t end) {
-            gather(begin, end, width, segments, source_scale, target_scale, values + first, add, output + first);
+            gather(begin, end, width, segments, source_scale, target_scale, values + first, output + first);
         });
     }
 }
