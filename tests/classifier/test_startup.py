@@ -1,10 +1,13 @@
 """What a device needs is started once, beside other work."""
 
+import threading
+import time
+
 import pytest
 import torch
 
 from dahgnn.classifier import startup
-from dahgnn.classifier.startup import await_device, start_device
+from dahgnn.classifier.startup import await_device, starting_device
 
 
 @pytest.fixture(autouse=True)
@@ -15,18 +18,29 @@ def fresh():
 
 
 def test_a_cpu_needs_nothing(monkeypatch):
-    monkeypatch.setattr(startup, "_start", lambda _: pytest.fail("started"))
-    start_device(torch.device("cpu"))
-    await_device(torch.device("cpu"))
+    started = []
+    monkeypatch.setattr(startup, "_start", started.append)
+    with starting_device(torch.device("cpu")):
+        await_device(torch.device("cpu"))
+    assert started == []
 
 
 def test_a_device_is_started_once(monkeypatch):
     started = []
     monkeypatch.setattr(startup, "_start", started.append)
     for _ in range(3):
-        start_device(torch.device("cuda"))
-    await_device(torch.device("cuda"))
+        with starting_device(torch.device("cuda")):
+            pass
     assert started == [torch.device("cuda")]
+
+
+def test_the_start_ends_with_the_block_also_after_an_error(monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(startup, "_start", lambda _: (time.sleep(0.05), ended.set()))
+    with pytest.raises(ValueError, match="bad rows"), starting_device(torch.device("cuda")):
+        assert not ended.is_set()
+        raise ValueError("bad rows")
+    assert ended.is_set()
 
 
 def test_who_waits_has_it_started(monkeypatch):
@@ -42,11 +56,11 @@ def test_what_fails_is_left_to_whoever_needs_it(monkeypatch):
 
     monkeypatch.setattr(startup.torch, "eye", fail)
     monkeypatch.setattr(startup.torch.cuda, "device", lambda _: torch.no_grad())
-    startup._start(torch.device("cuda"))
+    assert startup._start(torch.device("cuda")) is None
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_cuda_device_starts():
-    start_device(torch.device("cuda"))
-    await_device(torch.device("cuda"))
+    with starting_device(torch.device("cuda")):
+        pass
     assert not startup._starting(torch.device("cuda")).is_alive()

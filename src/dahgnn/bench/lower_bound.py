@@ -154,10 +154,10 @@ def floor(size: Size, machine: Machine, model: ModelConfig = PAPER, *, runs: int
     folded = not (model.activation or model.dropout or model.shortcut)
     width = model.heads * model.units if folded else model.hidden
     entries, rows = size.hyperedges * size.columns, size.nodes + size.hyperedges
-    words = 0
-    for heads, units in ((model.heads, model.units), (1, N_CLASSES)):
-        words += 6 * rows * (heads * units + heads) * runs
-        words += 4 * size.incidences * (heads * runs + 1)
+    words = sum(
+        6 * rows * (heads * units + heads) * runs + 4 * size.incidences * (heads * runs + 1)
+        for heads, units in ((model.heads, model.units), (1, N_CLASSES))
+    )
     least = Floor(machine.seconds(4 * entries * width * runs, 2 * entries), machine.seconds(0, words))
     if folded:
         return least

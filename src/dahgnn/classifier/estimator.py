@@ -42,7 +42,7 @@ from dahgnn.classifier.fitting import (
 from dahgnn.classifier.labels import encode_class_prior, encode_labels, known_labels, weigh_rows
 from dahgnn.classifier.stacking import say_combination
 from dahgnn.classifier.stages import count_networks
-from dahgnn.classifier.startup import await_device, start_device
+from dahgnn.classifier.startup import starting_device
 from dahgnn.classifier.verbosity import telling
 from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
@@ -250,8 +250,7 @@ class DAHGNNClassifier(
         generator = check_random_state(self.random_state)
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._keeping_columns())
-            start_device(self._device())
-            stack.callback(await_device, self._device())  # who captures a graph next must not meet it
+            stack.enter_context(starting_device(self._device()))
             given = self._read(X, y, sample_weight)
             n, width = given.features.shape
             count = count_networks(self.networks, n)

@@ -6,6 +6,7 @@ The first operation of each kind loads a library; together they take longer than
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from functools import cache
 from threading import Thread
 
@@ -15,10 +16,18 @@ from dahgnn.kernels.gpu.density import start_compiler
 from dahgnn.ops.backend import has_gpu_kernels
 
 
-def start_device(device: torch.device) -> None:
-    """Let a thread start a device, once in a process; nothing is to do for a CPU."""
+@contextlib.contextmanager
+def starting_device(device: torch.device) -> Iterator[None]:
+    """Let a thread start a device within the block, once in a process; nothing is to do for a CPU.
+
+    The start ends with the block: it would break a graph that somebody captures afterwards.
+    """
     if device.type == "cuda":
         _starting(device)
+    try:
+        yield
+    finally:
+        await_device(device)
 
 
 def await_device(device: torch.device) -> None:
