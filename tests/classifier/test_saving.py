@@ -7,14 +7,20 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 from sklearn.exceptions import NotFittedError
 
 from dahgnn import DAHGNNClassifier, Hypergraph
 from dahgnn.classifier import fitting
-from dahgnn.classifier.saving import load_classifier, load_with_notes, save_classifier
+from dahgnn.classifier.saving import (
+    FORMAT,
+    load_classifier,
+    load_saved,
+    load_with_notes,
+    save_classifier,
+)
 from dahgnn.classifier.stacking import CANDIDATES, Candidate, Stack
 from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
+from dahgnn.files.tensors import read_tensors, write_tensors
 
 QUICK = replace(PRESETS["default"].training, max_epochs=8)
 
@@ -151,13 +157,9 @@ def path(tmp_path_factory):
 
 def change(path, target, header=None, **tensors):
     """Write the file anew with another header or other tensors; None removes one."""
-    with safe_open(path, "pt") as file:
-        metadata = file.metadata()
-        kept = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if header is not None:
-        metadata["header"] = json.dumps({**json.loads(metadata["header"]), **header})
+    old, kept = read_tensors(path, FORMAT, "")
     kept = {name: tensor for name, tensor in {**kept, **tensors}.items() if tensor is not None}
-    save_file(kept, target, metadata=metadata)
+    write_tensors(target, FORMAT, {**old, **(header or {})}, kept)
 
 
 @pytest.mark.parametrize(
@@ -262,13 +264,7 @@ def test_classes_that_json_cannot_hold_are_refused(tmp_path):
 @pytest.mark.parametrize("layout", [None, 1, 2])
 def test_a_file_of_another_layout_is_of_an_earlier_version(tmp_path, path, layout):
     """Those files that say no layout are the oldest."""
-    with safe_open(path, "pt") as file:
-        metadata = file.metadata()
-        kept = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    header = json.loads(metadata["header"])
-    del header["layout"]
-    header |= {} if layout is None else {"layout": layout}
-    save_file(kept, tmp_path / "old", metadata={**metadata, "header": json.dumps(header)})
+    change(path, tmp_path / "old", {"layout": layout})
     with pytest.raises(
         ValueError, match=r"^The classifier file .*old is of another version of dahgnn\. Fit it anew\.$"
     ):
@@ -284,3 +280,32 @@ def test_an_old_file_is_not_called_damaged(tmp_path, path):
 
 def test_notes_need_not_be_there(path):
     assert load_with_notes(path)[1] == {}
+
+
+def test_tensors_come_back_from_beside_a_classifier(tmp_path):
+    classifier = fitted()
+    beside = {
+        "text.idf": np.linspace(1, 2, 7),
+        "features": torch.tensor([[1, 2], [3, 4]], dtype=torch.int32),  # not those of the classifier
+        "notes": np.array([np.nan, np.inf], dtype=np.float32),
+        "none": np.zeros((0, 3)),
+    }
+    save_classifier(classifier, tmp_path / "model", {"columns": ["text"]}, beside)
+    saved = load_saved(tmp_path / "model")
+    assert saved.notes == {"columns": ["text"]}
+    assert saved.tensors.keys() == beside.keys()
+    for name, values in beside.items():
+        np.testing.assert_array_equal(saved.tensors[name], values)
+        assert saved.tensors[name].dtype == torch.as_tensor(values).dtype
+    np.testing.assert_array_equal(
+        saved.classifier.predict_proba(FEATURES), classifier.predict_proba(FEATURES)
+    )
+    assert load_with_notes(tmp_path / "model")[1] == {"columns": ["text"]}
+
+
+def test_classes_in_another_order_are_refused(tmp_path, path):
+    content = path.read_bytes()
+    assert content.count(rb"\"classes\": [0, 1, 2]") == 1
+    (tmp_path / "changed").write_bytes(content.replace(rb"[0, 1, 2]", rb"[2, 1, 0]"))
+    with pytest.raises(ValueError, match="changed is damaged, or was changed since it was written"):
+        load_classifier(tmp_path / "changed")

@@ -1,7 +1,11 @@
+import json
+import logging
 import os
+import random
 import resource
 import signal
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -74,10 +78,79 @@ def test_a_missing_or_damaged_header_is_refused(path, text):
 
 
 def test_a_newer_format_is_refused(path):
-    metadata = {"format": "kind", "format_version": "2", "header": "{}", "written_by": "dahgnn 9"}
+    metadata = {"format": "kind", "format_version": "3", "header": "{}", "written_by": "dahgnn 9"}
     save_file(TENSORS, path, metadata=metadata)
-    with pytest.raises(ValueError, match="must be of format 1. Got 2, written by dahgnn 9"):
+    with pytest.raises(ValueError, match="must be of format 2. Got 3, written by dahgnn 9"):
         read_tensors(path, "kind", "")
+
+
+def flipped(content, bit):
+    changed = bytearray(content)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def test_no_flipped_bit_passes(path):
+    content = path.read_bytes()
+    header = 8 * (8 + int.from_bytes(content[:8], "little"))
+    elsewhere = random.Random(0).sample(range(header, 8 * len(content)), 500)
+    for bit in [*range(header), *elsewhere]:
+        path.write_bytes(flipped(content, bit))
+        with pytest.raises(ValueError, match=r"some.safetensors .* Do that\.$"):
+            read_tensors(path, "kind", "Do that.")
+    path.write_bytes(content)
+    assert read_tensors(path, "kind", "Do that.")[0] == {"epoch": 3, "word": "é"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (rb"{\"epoch\": 3", rb"{\"epoch\": 4"),
+        (b'"a":{"dtype":"F32","shape":[20,30]', b'"a":{"dtype":"F32","shape":[30,20]'),
+        (b'"a":{"dtype":"F32"', b'"a":{"dtype":"I32"'),
+        (b'"a":{', b'"c":{'),
+        (b"written_by", b"Written_by"),
+        (b'"digest":"', b'"Digest":"'),
+    ],
+)
+def test_a_changed_file_is_refused(path, old, new):
+    content = path.read_bytes()
+    assert content.count(old) == 1
+    path.write_bytes(content.replace(old, new))
+    with pytest.raises(ValueError, match=r"is damaged, or was changed since it was written. Do that\.$"):
+        read_tensors(path, "kind", "Do that.")
+
+
+def test_a_file_without_a_digest_is_read_with_a_warning(path, caplog):
+    metadata = {"format": "kind", "format_version": "1"}
+    save_file(TENSORS, path, metadata={**metadata, "header": json.dumps({"digest": "its own"})})
+    read_tensors(path, "kind", "Do that.")
+    assert caplog.messages == []
+    save_file(TENSORS, path, metadata={**metadata, "header": json.dumps({"epoch": 5})})
+    with caplog.at_level(logging.WARNING):
+        header, tensors = read_tensors(path, "kind", "Do that.")
+    assert header == {"epoch": 5}
+    assert torch.equal(tensors["a"], TENSORS["a"])
+    assert caplog.messages == [
+        f"The file {path} has no digest: nothing tells whether it is damaged. Do that."
+    ]
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.ones(3, dtype=torch.bfloat16),
+        torch.tensor(2.5),
+        torch.zeros(0, 4),
+        torch.from_numpy(np.zeros(0)),  # whose stride is 0
+        torch.tensor([True, False]),
+    ],
+)
+def test_tensors_of_any_type_and_shape_are_checked(path, tensor):
+    write_tensors(path, "kind", {}, {"a": tensor})
+    back = read_tensors(path, "kind", "")[1]["a"]
+    assert torch.equal(back, tensor)
+    assert back.dtype == tensor.dtype
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -29,9 +29,9 @@ def saved(tmp_path):
 
 
 def rewrite(path, header=None, weights=None) -> None:
-    """Write the file again with some of it changed."""
+    """Write the file again with some of it changed, and without a digest that would tell."""
     with safe_open(path, framework="pt") as file:
-        old = file.metadata()
+        old = file.metadata() | {"format_version": "1"}
     changed = {key: value for key, value in {**old, **(header or {})}.items() if value is not None}
     save_file({**load_file(path), **(weights or {})}, path, metadata=changed)
 
@@ -135,7 +135,7 @@ def test_a_missing_file_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ({"format_version": "2"}, "must be of format 1. Got 2, written by dahgnn"),
+        ({"format_version": "3"}, "must be of format 2. Got 3, written by dahgnn"),
         ({"header": None}, "header of the file .* is missing or damaged"),
         ({"header": "{"}, "is missing or damaged"),
         ({"header": "[]"}, "is missing or damaged"),
@@ -154,6 +154,14 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_bad_header_is_refused(saved, header, words):
     rewrite(saved, header)
     with pytest.raises(ValueError, match=words):
+        load_model(saved)
+
+
+def test_a_changed_weight_is_refused(saved):
+    content = bytearray(saved.read_bytes())
+    content[-1] ^= 1
+    saved.write_bytes(content)
+    with pytest.raises(ValueError, match="is damaged, or was changed since it was written. Write it anew"):
         load_model(saved)
 
 

@@ -7,10 +7,11 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -27,17 +28,32 @@ from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.scaling import Scaling
 from dahgnn.nn.model import DAHGNN
 
+Array = NDArray[Any]
+
 FORMAT = "dahgnn-classifier"
 # Counts the changes of what a file holds.
 _LAYOUT = 3
 _REMEDY = "Write it anew with save_classifier."
 # What the classifier keeps of its labels, as arrays.
 _OF_LABELS = ("labelled_indices", "held_out_indices", "held_out_distributions")
+# Tensors that a caller keeps beside the classifier begin so.
+_BESIDE = "beside."
 _KINDS = {"i": int, "u": np.uint64, "f": float, "b": bool, "U": str}
 
 
+class Saved(NamedTuple):
+    """What `load_saved` reads: a classifier, and the notes and tensors that were saved beside it."""
+
+    classifier: DAHGNNClassifier
+    notes: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+
 def save_classifier(
-    classifier: DAHGNNClassifier, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None
+    classifier: DAHGNNClassifier,
+    path: str | os.PathLike[str],
+    notes: Mapping[str, Any] | None = None,
+    tensors: Mapping[str, Tensor | Array] | None = None,
 ) -> None:
     """Write a fitted classifier to a file, whole or not at all.
 
@@ -49,7 +65,9 @@ def save_classifier(
     path : path
         By custom ``….safetensors``; missing folders are made.
     notes : mapping, optional
-        Further values that JSON can hold; `load_with_notes` gives them back.
+        Further values that JSON can hold; `load_with_notes` and `load_saved` give them back.
+    tensors : mapping of str to Tensor or array, optional
+        Further numbers; `load_saved` gives them back as tensors.
     """
     check_is_fitted(classifier, "ensemble_")
     kind = classifier.classes_.dtype.kind
@@ -58,7 +76,7 @@ def save_classifier(
             f"Classes must be numbers, words or flags to be saved. Got {classifier.classes_.dtype}."
         )
     ensemble = classifier.ensemble_
-    tensors = _ensemble_tensors(ensemble) | {
+    kept = _ensemble_tensors(ensemble) | {
         name: torch.from_numpy(getattr(classifier, f"{name}_")) for name in _OF_LABELS
     }
     stack = ensemble.combined.stack
@@ -85,8 +103,9 @@ def save_classifier(
     }
     # A header may have 100 MB, and names of millions of rows are more.
     text = json.dumps(dict(notes or {}), ensure_ascii=False).encode()
-    tensors["notes"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    write_tensors(path, FORMAT, header, tensors)
+    kept["notes"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    kept |= {f"{_BESIDE}{name}": torch.as_tensor(values) for name, values in (tensors or {}).items()}
+    write_tensors(path, FORMAT, header, kept)
 
 
 def _ensemble_tensors(ensemble: Ensemble) -> dict[str, Tensor]:
@@ -160,17 +179,23 @@ def load_classifier(path: str | os.PathLike[str]) -> DAHGNNClassifier:
 
 def load_with_notes(path: str | os.PathLike[str]) -> tuple[DAHGNNClassifier, dict[str, Any]]:
     """Read a classifier and the notes that were saved beside it; see `load_classifier`."""
-    header, tensors = read_tensors(path, FORMAT, _REMEDY)
+    return load_saved(path)[:2]
+
+
+def load_saved(path: str | os.PathLike[str]) -> Saved:
+    """Read a classifier with the notes and tensors that were saved beside it; see `load_classifier`."""
+    header, everything = read_tensors(path, FORMAT, _REMEDY)
     if header.get("layout") != _LAYOUT:
         raise ValueError(f"The classifier file {path} is of another version of dahgnn. Fit it anew.")
+    beside = {name: everything.pop(name) for name in list(everything) if name.startswith(_BESIDE)}
     try:
-        classifier = _rebuild(header, tensors)
-        notes = json.loads(tensors["notes"].numpy().tobytes())
+        classifier = _rebuild(header, everything)
+        notes = json.loads(everything["notes"].numpy().tobytes())
         _check(isinstance(notes, dict), "something else than a mapping beside it")
     except (KeyError, TypeError, ValueError, RuntimeError, IndexError, ArithmeticError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"The classifier file {path} is damaged ({reason}). {_REMEDY}") from error
-    return classifier, notes
+    return Saved(classifier, notes, {name.removeprefix(_BESIDE): tensor for name, tensor in beside.items()})
 
 
 def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNNClassifier:
