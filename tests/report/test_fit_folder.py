@@ -76,6 +76,9 @@ def test_a_fit_fills_its_folder(folder, capsys):
     assert metrics["networks"] == 5
     assert 0 < metrics["best_epoch"] <= metrics["epochs"]
     assert metrics["held_out_accuracy"] > 0.8
+    assert metrics["assessment"]["accuracy"] == metrics["held_out_accuracy"]
+    assert [sum(counts) for counts in metrics["assessment"]["confusion"]] == [10, 10, 10]
+    assert metrics["assessment"]["baselines"]["logistic_regression"] > 0.8
     page = (folder / "report.html").read_text()
     assert "<script>alert(1)" not in page
 

@@ -33,6 +33,7 @@ from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
 from dahgnn.files.atomic import replacing
 from dahgnn.progress import Observer, tell_ensemble_epochs
+from dahgnn.report.assessment import assess
 from dahgnn.report.fit_contents import MAPS, gather_view
 from dahgnn.report.fit_page import fit_page
 from dahgnn.tables.columns import Column
@@ -113,6 +114,8 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         observer.note(f"The fit that was in {folder} stays.")
         raise KeyboardInterrupt
     metrics = _metrics(classifier, labels, time.perf_counter() - start)
+    with observer.phase("Compare with simple methods"):
+        metrics["assessment"] = assess(classifier, table.features, labels).as_dict(table.ids)
     with observer.phase("Write"):
         _write_text(folder / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")
         values = classifier.label_distributions_, classifier.density_
