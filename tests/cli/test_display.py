@@ -57,4 +57,5 @@ def test_notes_steer_no_terminal(capsys):
 
 def test_what_can_be_printed_stays():
     assert printable("Ünïcode 7 %") == "Ünïcode 7 %"
+    assert printable("\u202e\u2066\u200f\u200b") == 4 * "\N{REPLACEMENT CHARACTER}"
     assert printable("r\r\n7") == "r\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}7"

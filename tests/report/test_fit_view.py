@@ -12,11 +12,6 @@ def test_a_view_that_fits_keeps_its_numbers():
         assert np.array_equal(getattr(checked, name), getattr(view, name))
 
 
-def test_text_becomes_what_utf_8_can_hold():
-    view = check_view(make_view(title="\ud800", metrics={"a\ud800": "\ud800"}, projection="\ud800"))
-    assert (view.title, view.metrics, view.projection) == ("?", {"a?": "?"}, "?")
-
-
 def test_nothing_need_be_held_out():
     assert len(check_view(make_view(**NONE_HELD_OUT)).held_out) == 0
 

@@ -2,11 +2,12 @@ import base64
 import hashlib
 import json
 
+import numpy as np
 import pytest
 from jinja2 import UndefinedError
 from report_cases import HOSTILE, Reader
 
-from dahgnn.report.html import COLOURS, chart_text, colour, data_block, environment, render_page
+from dahgnn.report.html import COLOURS, chart_text, clean_text, colour, data_block, environment, render_page
 
 
 def test_a_data_block_holds_any_text_and_ends_no_element():
@@ -20,6 +21,67 @@ def test_a_data_block_holds_any_text_and_ends_no_element():
 def test_a_data_block_has_no_numbers_that_json_lacks():
     with pytest.raises(ValueError, match="JSON"):
         data_block(float("nan"))
+
+
+def linear(hexadecimal):
+    """Return the light of the three parts of a colour, as the definition of sRGB has it."""
+    parts = np.array([int(hexadecimal[start : start + 2], 16) for start in (1, 3, 5)]) / 255
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def oklab(hexadecimal):
+    cones = [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+    axes = [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+    return np.array(axes) @ np.cbrt(np.array(cones) @ linear(hexadecimal))
+
+
+def test_the_colours_of_24_classes_can_be_told_apart_on_white_and_on_black():
+    places = np.stack([oklab(each) for each in COLOURS])
+    apart = np.linalg.norm(places[:, None] - places, axis=2)[np.triu_indices(24, 1)]
+    assert len(COLOURS) == 24
+    assert apart.min() > 0.09
+    assert np.hypot(places[:, 1], places[:, 2]).min() > 0.07  # none is grey
+    light = np.array([linear(each) @ [0.2126, 0.7152, 0.0722] for each in COLOURS])
+    dark = linear("#1c1f25") @ [0.2126, 0.7152, 0.0722]
+    assert (1.05 / (light + 0.05)).min() > 2.5
+    assert ((light + 0.05) / (dark + 0.05)).min() > 2.5
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\u202eb", "a[U+202E]b"),
+        ("\u200e\u200f\u2066x\u2069", "[U+200E][U+200F][U+2066]x[U+2069]"),
+        ("pay\u200bment\ufeff", "pay[U+200B]ment[U+FEFF]"),
+        ("x\u200dy", "x[U+200D]y"),
+        ("می\u200c\u200cخواهم", "می\u200c[U+200C]خواهم"),
+        ("a\nb\x1b[2J", "a␊b␛[2J"),
+        ("\x9b\u2028\u3164", "[U+009B][U+2028][U+3164]"),
+        ("half \ud800", "half [U+D800]"),
+    ],
+)
+def test_characters_that_act_or_hide_are_shown(text, shown):
+    assert clean_text(text) == shown
+    page = render(
+        PAGE.replace("BODY", '<p title="{{ text }}">{{ text }}</p>'), title=text, data=[text], text=text
+    )
+    reader = Reader(page)
+    assert reader.text.count(shown) == 2
+    assert reader.data() == [shown]
+    assert chart_text(text) == shown
+
+
+@pytest.mark.parametrize("text", ["Ünï 7\u00a0%", "می\u200cخواهم", "👩\u200d🔬", "עברית", ""])
+def test_other_text_stays_as_it_is(text):
+    assert clean_text(text) == text
 
 
 def test_text_of_charts_is_shown_as_it_is():

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dahgnn.classifier.judgement import wilson_interval
-from dahgnn.report.fit_view import FitView, check_view, clean_text
+from dahgnn.report.fit_view import FitView, check_view
 from dahgnn.report.html import COLOURS, colour, render_page
 from dahgnn.report.image_sheets import image_sheet
 
@@ -228,8 +228,7 @@ def _details(view: FitView) -> dict[str, Any]:
     """Return columns and rows as lists: a column named __proto__ would be lost in an object."""
     details = view.details or []
     columns = list(dict.fromkeys(name for row in details for name in row))
-    rows = [[clean_text(row[name]) if name in row else "" for name in columns] for row in details]
-    return {"columns": [clean_text(name) for name in columns], "rows": rows}
+    return {"columns": columns, "rows": [[row.get(name, "") for name in columns] for row in details]}
 
 
 def _sheets(images: NDArray[Any]) -> dict[str, Any] | None:

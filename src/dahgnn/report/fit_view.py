@@ -79,7 +79,7 @@ class FitView:
 
 
 def check_view(view: FitView) -> FitView:
-    """Return the view with plain text and arrays of known types.
+    """Return the view with arrays of known types.
 
     Raises
     ------
@@ -99,11 +99,6 @@ def check_view(view: FitView) -> FitView:
     hyperedges = (n, np.shape(view.members)[1] if np.ndim(view.members) == 2 else "k + 1")
     found = replace(
         view,
-        title=clean_text(view.title),
-        ids=[clean_text(name) for name in view.ids],
-        classes=[clean_text(name) for name in view.classes],
-        metrics={clean_text(name): clean_text(value) for name, value in view.metrics.items()},
-        projection=clean_text(view.projection) if view.projection else None,
         probabilities=_shares(view, "probabilities", (n, c)),
         given=_integers(view, "given", (n,), -1, c - 1),
         density=_numbers(view, "density", (n,)),
@@ -183,8 +178,3 @@ def _check_images(view: FitView) -> None:
     if len(shape) not in (3, 4) or shape[0] != n or shape[3:] not in ((), (3,)) or 0 in shape:
         expected = f"of shape ({n}, height, width) or ({n}, height, width, 3)"
         raise bad_value("images", "FitView", expected, f"shape {shape}")
-
-
-def clean_text(text: object) -> str:
-    """Return text that UTF-8 can hold; half a surrogate pair it cannot."""
-    return str(text).encode("utf-8", "replace").decode("utf-8")

@@ -1,8 +1,9 @@
-"""One HTML file that needs nothing else: styles, plotly.js and data inside, text of the data never markup.
+"""One HTML file that needs nothing else: styles, scripts and data inside, text of the data never markup.
 
-Two guards stand between text of the data and a browser. Pages come from the templates in ``templates/``,
-which escape every text; and the page names the digests of its scripts, so that a browser runs no other, even
-where an escape were forgotten. Styles and scripts are files in ``assets/``.
+Three guards stand between text of the data and a browser. Pages come from the templates in ``templates/``,
+which escape every text. The page names the digests of its scripts, so that a browser runs no other, even
+where an escape were forgotten. And every text passes `clean_text`, so that no character acts unseen. Styles
+and scripts are files in ``assets/``.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-# These colours can be told apart on white and on near-black.
+# No two are nearer than 0.09 in OKLab, none is near grey, and all can be told from white and near-black.
 COLOURS = (
     "#2f7ed8",
     "#e07b39",
@@ -29,15 +31,70 @@ COLOURS = (
     "#b3912f",
     "#17a2b8",
     "#d64545",
-    "#7a8794",
-    "#5f8f2f",
-    "#a5623d",
-    "#5a67c9",
-    "#14a08c",
-    "#e5628e",
-    "#0b5fa5",
-    "#94a800",
+    "#706000",
+    "#d800f8",
+    "#c090b8",
+    "#7820f8",
+    "#008000",
+    "#a018b8",
+    "#0050f8",
+    "#904870",
+    "#486090",
+    "#388070",
+    "#70a0f8",
+    "#c078f8",
+    "#f86888",
+    "#f858d0",
+    "#a87058",
+    "#a84000",
 )
+
+# Letters that join others in some scripts and in emoji; elsewhere they only hide.
+_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+# Letters and marks that a reader does not see; their categories do not tell.
+_BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+# From here on are the scripts that need joiners; before are Latin, Greek and Cyrillic, which do not.
+_FIRST_JOINED = "\u0590"
+
+
+def clean_text(text: object) -> str:
+    r"""Return text in which every character shows: one that acts or hides becomes its name.
+
+    Control characters become their pictures. Those that turn the direction of what follows, take no room or
+    cannot be written in UTF-8 become their numbers. Pages put all text through this.
+
+    Examples
+    --------
+    >>> clean_text("one\ttwo"), clean_text("abc\u202etxt.exe")
+    ('one␉two', 'abc[U+202E]txt.exe')
+    """
+    found = str(text)
+    # Nearly all text is such, and millions of cells take long letter by letter.
+    if found.isprintable() and not any(blank in found for blank in _BLANKS):
+        return found
+    around = f" {found} "
+    return "".join(_shown(*around[place : place + 3]) for place in range(len(found)))
+
+
+def _shown(before: str, letter: str, after: str) -> str:
+    """Return a letter between two others, or what stands for it."""
+    if letter in _JOINERS and before not in _JOINERS and min(before, after) >= _FIRST_JOINED:
+        return letter
+    if letter < " ":
+        return chr(0x2400 + ord(letter))
+    hides = letter in _BLANKS or unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return f"[U+{ord(letter):04X}]" if hides else letter
+
+
+def clean_values(value: Any) -> Any:
+    """Return what JSON can hold with every text in it clean."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, Mapping):
+        return {clean_text(name): clean_values(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_values(part) for part in value]
+    return value
 
 
 def colour(place: int) -> str:
@@ -59,7 +116,7 @@ def data_block(value: object) -> str:
 
 def chart_text(text: str) -> str:
     """Escape text for plotly, which reads some HTML elements in titles, legends and hover boxes."""
-    return escape(text, quote=False)
+    return escape(clean_text(text), quote=False)
 
 
 @cache
@@ -71,6 +128,7 @@ def environment() -> Environment:
         loader=PackageLoader("dahgnn.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_cleaned,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -78,6 +136,11 @@ def environment() -> Environment:
     made.filters["thousands"] = lambda count: f"{count:,}"
     made.globals["colour"] = colour
     return made
+
+
+def _cleaned(value: object) -> object:
+    """Return what a template is about to write, text of the data clean; markup is made of such."""
+    return clean_text(value) if type(value) is str else value
 
 
 def _percent(share: float) -> str:
@@ -127,7 +190,7 @@ def render_page(
         "policy": Markup(_policy(scripts, webgl)),  # noqa: S704, digests and fixed words alone
         "styles": [Markup(style) for style in styles],  # noqa: S704, files of the package
         "scripts": [Markup(script) for script in scripts],  # noqa: S704, files of the package and of plotly
-        "data_block": Markup(data_block(data)),  # noqa: S704, without any sign that begins markup
+        "data_block": Markup(data_block(clean_values(data))),  # noqa: S704, without any sign that begins markup
     }
     return environment().get_template(template).render({**context, **frame})
 
