@@ -8,6 +8,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+from small_images import publish_files
 
 from dahgnn.experiments.datasets import Task
 from dahgnn.experiments.spec import Spec, parse_spec
@@ -74,3 +75,4 @@ def write_mnist(folder: Path, per_class: int = 20) -> None:
         (folder / "mnist" / f"{part}-labels-idx1-ubyte.gz").write_bytes(
             gzip.compress(header + labels.tobytes())
         )
+    publish_files("mnist", folder / "mnist")

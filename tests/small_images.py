@@ -5,6 +5,7 @@ import torch
 
 from dahgnn.images.cnn import CNNConfig
 from dahgnn.images.datasets import Images
+from dahgnn.images.published import PUBLISHED, file_digests
 
 SMALL = CNNConfig(epochs=3, batch_size=16, width=0.0625, learning_rate=0.05, padding=1, cutout=3)
 
@@ -35,4 +36,11 @@ def write_cifar10(data, records=4):
         written[name] = pixels, labels
         rows = [bytes([label]) + image.tobytes() for label, image in zip(labels, pixels, strict=True)]
         (folder / f"{name}.bin").write_bytes(b"".join(rows))
+    publish_files("cifar10", data / "cifar10")
     return folder, written
+
+
+def publish_files(name, folder):
+    """Enter the files in the folder of a dataset among the published ones, until the test ends."""
+    files = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    PUBLISHED[name] = file_digests(folder, files)

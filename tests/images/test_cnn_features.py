@@ -27,6 +27,7 @@ from dahgnn.images.cnn_features import (
 )
 from dahgnn.images.cnn_training import CNNEpoch, images_digest, train_cnn
 from dahgnn.images.datasets import Dataset, Images
+from dahgnn.images.published import PUBLISHED
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,23 @@ def test_features_are_those_of_the_network_on_plain_images(trained):
         ]
         torch.testing.assert_close(trained.network.features(image[None])[0], row, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(extract(trained, TEST, batch_size=4), features, rtol=1e-4, atol=1e-5)
+
+
+def test_features_say_of_which_files_they_are_and_these_must_be_published(tmp_path):
+    PUBLISHED["cifar10"] = {"a.bin": "aa", "b.bin": "bb"}
+    train, test = replace(TRAIN, files={"a.bin": "aa"}), replace(TEST, files={"b.bin": "bb"})
+    path = make_features("cifar10", train, test, tmp_path, replace(SMALL, epochs=1))
+    assert read_header(path, "cifar10").files == {"a.bin": "aa", "b.bin": "bb"}
+    rewrite(path, {"files": {"a.bin": "other"}})
+    with pytest.raises(
+        ValueError, match=r"made of a file a.bin that is not the published one \(SHA-256 other"
+    ):
+        load_features(path, "cifar10")
+    rewrite(path, {"files": 3})
+    with pytest.raises(ValueError, match="must have a table of files"):
+        load_features(path, "cifar10")
+    rewrite(path, {"files": None})  # as in earlier versions
+    assert read_header(path, "cifar10").files == {}
 
 
 def test_images_of_other_channels_are_refused(trained):
@@ -206,7 +224,7 @@ features.make_features("cifar10", TRAIN, TEST, sys.argv[1], SMALL)
 def test_a_kill_loses_only_the_last_seconds(tmp_path, trained, moment, left):
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path), moment],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])},
     )
     assert done.returncode == -signal.SIGKILL
     assert os.listdir(tmp_path / "features") == left

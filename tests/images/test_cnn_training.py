@@ -185,7 +185,7 @@ def test_a_training_that_was_killed_ends_with_the_same_bits(
     checkpoint = tmp_path / "c.safetensors"
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(checkpoint), moment, str(count)],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])},
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL
     assert checkpoint.exists() == (step is not None)

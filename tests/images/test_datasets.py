@@ -1,7 +1,9 @@
 import gzip
+import hashlib
 import io
 import os
 import pickle
+import re
 import struct
 import tempfile
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 import torch
 from rights import plain_user
 from scipy.io import savemat
-from small_images import write_cifar10
+from small_images import publish_files, write_cifar10
 
 from dahgnn.images.datasets import (
     PARTS,
@@ -22,6 +24,7 @@ from dahgnn.images.datasets import (
     load_images,
     load_mnist,
 )
+from dahgnn.images.published import PUBLISHED
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
@@ -37,6 +40,7 @@ def folder(tmp_path):
         labels = np.arange(6, dtype=np.uint8)
         (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
         (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(labels)))
+    publish_files("mnist", tmp_path)
     return tmp_path
 
 
@@ -153,6 +157,33 @@ def test_images_and_features_of_mnist_agree(tmp_path, folder):
     images.pixels[0] = 7  # what came from a file can still be changed
 
 
+def test_another_dataset_under_the_same_names_is_refused(folder):
+    path = folder / "train-labels-idx1-ubyte.gz"
+    right = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.write_bytes(gzip.compress(idx(np.arange(6, dtype=np.uint8)[::-1].copy())))
+    wrong = hashlib.sha256(path.read_bytes()).hexdigest()
+    expected = (
+        f"The MNIST file {path} is not the published one: its SHA-256 must be {right}. Got {wrong}. "
+        "Replace it by the official file of that name. Data of your own need a name of their own"
+    )
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        load_mnist(folder)
+    assert load_mnist(folder, "test").labels.tolist() == list(range(6))  # whose files are as they were
+
+
+def test_whoever_says_so_may_read_other_files(folder):
+    digests = dict(PUBLISHED["mnist"])
+    PUBLISHED["mnist"] = {}
+    with pytest.raises(ValueError, match="must be that of a file which the dataset has"):
+        load_mnist(folder)
+    assert load_mnist(folder, digests=digests).n_classes == 6
+    (folder.parent / "data").mkdir()
+    (folder.parent / "data" / "mnist").symlink_to(folder)
+    images = load_images("mnist", folder.parent / "data", "test", digests=digests)
+    assert images.files == {name: digest for name, digest in digests.items() if name.startswith("t10k")}
+    assert images.subset([0]).files == images.files
+
+
 def test_cifar10_is_read_as_written(tmp_path):
     _, written = write_cifar10(tmp_path)
     for part, names in (("train", list(written)[:5]), ("test", ["test_batch"])):
@@ -201,6 +232,7 @@ def write_svhn(data):
     folder.mkdir(parents=True)
     (folder / "train_32x32.mat").write_bytes(mat(X=SVHN_PIXELS, y=SVHN_LABELS))
     (folder / "test_32x32.mat").write_bytes(mat(X=SVHN_PIXELS[..., :2], y=SVHN_LABELS[:2]))
+    publish_files("svhn", folder)
     return folder
 
 
@@ -209,6 +241,7 @@ def write_svhn(data):
 def test_svhn_is_read_as_written(tmp_path, kind, compress):
     folder = write_svhn(tmp_path)
     (folder / "train_32x32.mat").write_bytes(mat(compress, X=SVHN_PIXELS, y=SVHN_LABELS.astype(kind), z="x"))
+    publish_files("svhn", folder)
     images = load_images("svhn", tmp_path, "train")
     assert (images.name, images.pixels.dtype) == ("svhn", torch.uint8)
     for image in range(5):
@@ -376,6 +409,8 @@ OFFICIAL = {
 @pytest.mark.parametrize("name", TITLES)
 def test_the_official_images(data_folder, name):
     *counts, means = OFFICIAL[name]
+    if name == "svhn":  # a copy of the same images that was written by other software does as well
+        publish_files(name, data_folder / name)
     for part, count in zip(PARTS, counts, strict=True):
         images = load_images(name, data_folder, part)
         assert images.labels.bincount().tolist() == count

@@ -137,13 +137,24 @@ def test_a_server_that_announces_no_length(server, tmp_path):
     assert seen[-1] == (len(CONTENT), len(CONTENT))
 
 
-def test_files_that_are_there_need_no_server_and_no_checksum(server, tmp_path):
+def test_files_that_are_there_need_no_server(server, tmp_path):
     (tmp_path / "digits").mkdir()
     (tmp_path / "digits" / "images.bin").write_bytes(b"another copy")
     fetch("digits", tmp_path, registry=registry(remote(server.put("/a", CONTENT))), offline=True)
     fetch("digits", tmp_path, registry=registry(remote(server.url("/a"))))
     assert server.asked == []
     assert (tmp_path / "digits" / "images.bin").read_bytes() == b"another copy"
+
+
+def test_only_the_files_that_are_wanted_are_asked_for(server, tmp_path):
+    files = registry(
+        remote(server.put("/a", CONTENT), name="a.bin"), remote(server.put("/b", CONTENT), name="b.bin")
+    )
+    fetch("digits", tmp_path, registry=files, files=["b.bin"])
+    assert server.asked == ["/b"]
+    fetch("digits", tmp_path, registry=files, files=["b.bin"], offline=True)
+    with pytest.raises(FileNotFoundError, match="a.bin"):
+        fetch("digits", tmp_path, registry=files, offline=True)
 
 
 def test_only_what_is_missing_is_asked_for(server, tmp_path):

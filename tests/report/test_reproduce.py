@@ -95,6 +95,13 @@ def test_a_spec_of_ones_own_becomes_a_report(tmp_path, data, capsys):
     assert (out / "report.md").exists()
 
 
+def test_files_of_the_other_part_may_be_absent(tmp_path, data):
+    for path in (data / "mnist").glob("t10k-*"):
+        path.unlink()
+    command = ["reproduce", str(tmp_path / "mine.toml"), "--data", str(data), "--out", str(tmp_path / "out")]
+    assert cli.main([*command, "--method", "laplace", "--offline", "--jobs", "1"]) == 0
+
+
 def test_a_figure_is_drawn(tmp_path, data):
     (tmp_path / "picture.toml").write_text(FIGURE)
     out = tmp_path / "out"

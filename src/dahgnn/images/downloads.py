@@ -9,7 +9,7 @@ import os
 import shutil
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -47,6 +47,8 @@ class RemoteFile:
         Its bytes; a download is given up when it gets longer.
     members : mapping of str to int
         For an archive: the members to extract, which keep their path, and the bytes that each may have.
+    member_sha256 : mapping of str to str
+        For an archive: the checksums of its members.
     """
 
     name: str
@@ -54,6 +56,12 @@ class RemoteFile:
     sha256: str
     size: int
     members: Mapping[str, int] = field(default_factory=dict)
+    member_sha256: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """The checksum of what must lie in the dataset's folder in the end."""
+        return self.member_sha256 if self.members else {self.name: self.sha256}
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -78,6 +86,18 @@ def _svhn(name: str, size: int, sha256: str) -> RemoteFile:
     )
     return RemoteFile(name=name, urls=tuple(home + name for home in homes), sha256=sha256, size=size)
 
+
+_CIFAR_MEMBERS = {
+    f"cifar-10-batches-bin/{name}.bin": sha256
+    for name, sha256 in {
+        "data_batch_1": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+        "data_batch_2": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+        "data_batch_3": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+        "data_batch_4": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+        "data_batch_5": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+        "test_batch": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+    }.items()
+}
 
 REGISTRY: Mapping[str, tuple[RemoteFile, ...]] = MappingProxyType(
     {
@@ -113,10 +133,8 @@ REGISTRY: Mapping[str, tuple[RemoteFile, ...]] = MappingProxyType(
                 ),
                 sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
                 size=170_052_171,
-                members={
-                    f"cifar-10-batches-bin/{name}.bin": 30_730_000
-                    for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
-                },
+                members=dict.fromkeys(_CIFAR_MEMBERS, 30_730_000),
+                member_sha256=_CIFAR_MEMBERS,
             ),
         ),
         "svhn": (
@@ -161,13 +179,15 @@ def fetch(
     *,
     progress: Progress | None = None,
     offline: bool = False,
+    files: Collection[str] | None = None,
     registry: Mapping[str, Sequence[RemoteFile]] = REGISTRY,
 ) -> None:
     """Make the files of a dataset present in ``folder/name``.
 
-    Files that are there are used as they are, without any network. The others are downloaded, each to
-    its place only when its checksum agrees; after a kill the next call starts that file anew. A second
-    process waits for the first. An archive that lies in ``folder/name`` is extracted and kept.
+    Files that are there stay as they are, without any network; `load_images` checks them. The others
+    are downloaded, each to its place only when its checksum agrees; after a kill the next call starts that
+    file anew. A second process waits for the first. An archive that lies in ``folder/name`` is extracted and
+    kept.
 
     Parameters
     ----------
@@ -179,6 +199,8 @@ def fetch(
         Called as ``progress(file, received, size)`` while a file comes, in bytes.
     offline : bool
         Whether to refuse every download.
+    files : collection of str, optional
+        The files that must be there, by their path in ``folder/name``; all by default.
     registry : mapping of str to sequence of RemoteFile
         The files of each dataset.
 
@@ -190,13 +212,15 @@ def fetch(
         If the folder cannot be written to.
     """
     check_choice("name", name, tuple(registry), "fetch")
-    place = Path(folder) / name
-    if not _missing(registry[name], place):
+    place, remotes = Path(folder) / name, registry[name]
+    if files is not None:
+        remotes = [remote for remote in remotes if set(_missing_targets(remote, place)) & set(files)]
+    if not _missing(remotes, place):
         return
     try:
-        _obtain(name, place, registry[name], progress, offline=offline)
+        _obtain(name, place, remotes, progress, offline=offline)
     except _BadCopyError as error:
-        missing = _missing(registry[name], place)
+        missing = _missing(remotes, place)
         raise FileNotFoundError(_advice(name, place, missing, str(error))) from error
 
 

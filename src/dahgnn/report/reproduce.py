@@ -17,7 +17,7 @@ from dahgnn.experiments.spec import Spec
 from dahgnn.experiments.tuning import run_search
 from dahgnn.files.atomic import replacing
 from dahgnn.files.jsonl import lock_folder
-from dahgnn.images.datasets import CLASSES, load_images
+from dahgnn.images.datasets import CLASSES, load_images, official_files
 from dahgnn.images.downloads import fetch
 from dahgnn.progress import Observer, tell_downloads, tell_fits
 from dahgnn.report.embedding import Panel, draw_pair, interactive_embedding
@@ -82,7 +82,8 @@ def reproduce(
         # A figure shows the images, whatever the features are.
         if dataset.has_images and (dataset.features == "pixels" or spec.figure):
             with tell_downloads(observer) as received:
-                fetch(dataset.name, data, progress=received, offline=options.offline)
+                files = official_files(dataset.name, dataset.part)
+                fetch(dataset.name, data, progress=received, offline=options.offline, files=files)
         with observer.phase(f"Read {dataset.title} and find its neighbours"):
             tasks[dataset.name] = load_task(dataset, spec.k, data, device)
     if spec.search is not None:
