@@ -37,7 +37,7 @@ from dahgnn.report.assessment import assess
 from dahgnn.report.fit_contents import MAPS, gather_view
 from dahgnn.report.fit_page import fit_page
 from dahgnn.tables.columns import Column
-from dahgnn.tables.sources import find_format
+from dahgnn.tables.formats import find_format
 from dahgnn.tables.table import Table, read_table
 
 MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"

@@ -1,7 +1,7 @@
 """Read users' tables: features, labels and ids from CSV, TSV, Parquet, NPZ and NPY files.
 
-What each kind of file may hold is said in `dahgnn.tables.sources`, and how its columns become features in
-`dahgnn.tables.columns`.
+What each kind of file may hold is said in the module that `dahgnn.tables.formats` has for it, and how its
+columns become features in `dahgnn.tables.columns`.
 
 **Labels** are text, without blanks around it; whole numbers lose a trailing ".0". A missing label means
 unlabelled. So does −1 in an NPZ or NPY file of whole numbers; and in the other files, if all labels are whole
@@ -32,8 +32,9 @@ from dahgnn.tables.columns import (
     plan_columns,
     without_missing,
 )
+from dahgnn.tables.formats import find_format
 from dahgnn.tables.messages import at, joined, quoted
-from dahgnn.tables.sources import Source, Texts, Wanted, find_format
+from dahgnn.tables.sources import Reading, Source, Texts, Wanted
 
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
 # So many different numbers may be grades.
@@ -78,13 +79,14 @@ def read_table(
     id: str | None = None,  # noqa: A002, the word of the command line
     drop: Sequence[str] = (),
     columns: Sequence[Column] | None = None,
+    reading: Reading | None = None,
 ) -> Table:
     r"""Read a table, for a new model or for one that has been fitted.
 
     Parameters
     ----------
     path : path
-        A file whose name ends in one of `dahgnn.tables.sources.FORMATS`, such as .csv.
+        A file whose name ends in one of `dahgnn.tables.formats.FORMATS`, such as .csv.
     label, id : str, optional
         The column of the labels, and that of the ids. In an NPZ file the name of an array of n values; beside
         an NPY file the path of another.
@@ -94,6 +96,8 @@ def read_table(
         Those of the table that a model was fitted to. They are looked up by name and encoded as they were
         then. Further columns are ignored; a category that was unknown becomes zeros; without the column of
         the ids, rows are numbered.
+    reading : Reading, optional
+        How the file is to be read, such as its encoding.
 
     Raises
     ------
@@ -117,8 +121,9 @@ def read_table(
     _check_roles(label, id, drop, columns)
     path = Path(path)
     texts = tuple(column.name for column in columns or () if column.kind == "category")
-    wanted = Wanted(label=label, id=id, texts=texts, fitted=columns is not None)
-    source = find_format(path).read(path, wanted)
+    reading = reading or Reading()
+    wanted = Wanted(label=label, id=id, texts=texts, fitted=columns is not None, reading=reading)
+    source = find_format(path, reading).read(path, wanted)
     labels, label_notes = _read_labels(source, label)
     columns, column_notes = _choose_columns(path, source, drop, columns)
     features, names, encoding_notes = encode_columns(source, columns)
