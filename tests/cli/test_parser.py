@@ -29,9 +29,16 @@ def test_a_fit_has_defaults_for_all_but_the_file_and_its_labels():
     options = make_parser().parse_args(["fit", "mine.csv", "--label", "kind"])
     assert vars(options) == {
         "command": "fit", "extra": "fit", "table": Path("mine.csv"), "label": "kind", "id": None, "drop": [],
-        "out": None, "k": 10, "seed": 0, "networks": "auto", "validation": 0.2, "scale": "auto",
+        "keep": [], "missing": [], "out": None, "k": 10, "seed": 0, "networks": "auto", "validation": 0.2, "scale": "auto",
         "map": "auto", "device": "auto",
     }  # fmt: skip
+
+
+def test_options_of_columns_take_one_value_and_may_be_repeated():
+    parse = make_parser().parse_args
+    options = parse(["fit", "--drop", "a", "--drop", "b", "--missing", "-1", "mine.csv", "--label", "kind"])
+    assert (options.drop, options.missing, options.table) == (["a", "b"], ["-1"], Path("mine.csv"))
+    assert parse(["fit", "mine.csv", "--label", "kind", "--missing", "-", "--keep", "n"]).missing == ["-"]
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])

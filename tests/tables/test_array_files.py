@@ -41,7 +41,7 @@ def test_images_are_flattened_and_keep_their_values(pack, dtype):
 @pytest.mark.parametrize(
     ("labels", "want"),
     [
-        (np.array(["a", "", "NA"]), ("a", None, None)),
+        (np.array(["a", "", "NA"]), ("a", None, "NA")),
         (np.array([b"a", b"b", b"\xc3\xa9"]), ("a", "b", "é")),
         (np.array([1.0, np.nan, -1.0]), ("1", None, None)),
         (np.array([0.5, np.inf, -1.0]), ("0.5", "inf", "-1.0")),
@@ -109,8 +109,8 @@ def test_npy_files_lie_beside_each_other(tmp_path):
         ({"a": np.ones(3)}, "an array 'X' of features, or one alone .* Got none"),
         ({"a": np.ones((3, 2)), "b": np.ones((3, 2))}, "Got 'a', 'b'. Name it 'X'"),
         ({}, "Got none. Name it 'X'"),
-        ({"X": np.array([[1, np.inf], [1, 2]])}, r"'x1' must hold finite numbers .* Got inf in row 0"),
-        ({"X": np.array([[1, 2], [1, -1e39]])}, r"'x1' must hold finite numbers .* Got -1e\+39 in row 1"),
+        ({"X": np.array([[1, np.inf], [1, 2]])}, r"'x1' must hold finite numbers .* Got inf in row 1 "),
+        ({"X": np.array([[1, 2], [1, -1e39]])}, r"'x1' must hold finite numbers .* Got -1e\+39 in row 2 "),
     ],
 )
 def test_arrays_that_are_no_features_are_refused(pack, arrays, match):

@@ -19,7 +19,7 @@ def kinds(table):
 
 def one_column(cells):
     """A table whose column 'x' holds the cells, beside a column of numbers."""
-    return "x,n\n" + "".join(f"{cell},{place}\n" for place, cell in enumerate(cells))
+    return "x,n\n" + "".join(f"{cell},{place**2}\n" for place, cell in enumerate(cells))
 
 
 def said(table):
@@ -70,9 +70,7 @@ def test_digits_that_float32_does_not_have_are_kept(write):
 
 @pytest.mark.parametrize("word", ["inf", "-inf", "Infinity", "1e400", "3.5e38", "9" * 60])
 def test_infinities_and_numbers_beyond_float32_are_refused(write, word):
-    match = (
-        r"column 'x' must hold finite numbers of at most 3.4e\+38 in size. Got .* in row 2 \(counted from 0\)"
-    )
+    match = r"column 'x' must hold finite numbers of at most 3.4e\+38 in size. Got .* in line 4 of the file"
     with pytest.raises(ValueError, match=match):
         read_table(write(one_column([1, 2, word, 4])))
 
@@ -125,7 +123,7 @@ def test_dates_are_refused(write, cells):
     ],
 )
 def test_a_column_of_numbers_with_text_in_it_is_refused(write, cells, row, value):
-    expected = f"'x' must hold numbers, such as 1234.5. Got '{value}' in row {row} (counted from 0). Correct"
+    expected = f"'x' must hold numbers, such as 1234.5. Got '{value}' in line {row + 2} of the file. Correct"
     with pytest.raises(ValueError, match=re.escape(expected)):
         read_table(write(one_column(cells)))
 
@@ -153,19 +151,9 @@ def test_columns_are_dropped(write):
 
 def test_a_table_without_features_is_refused(write):
     with pytest.raises(
-        ValueError, match="must have a column that can be a feature. Got 1 that are dropped and 1 "
+        ValueError, match="must have a column that can be a feature. Got 1 that are dropped, 1 "
     ):
         read_table(write("a,b,y\n1,2,p\n1,3,q\n"), label="y", drop=["b"])
-
-
-def test_a_column_without_a_name_must_be_put_somewhere(write):
-    path = write(",a\n0,5\n1,6\n")
-    with pytest.raises(
-        ValueError, match="Every column must have a name. .* --id '', or drop it with --drop ''"
-    ):
-        read_table(path)
-    assert read_table(path, drop=[""]).names == ("a",)
-    assert read_table(path, id="").ids == ("0", "1")
 
 
 def test_contradicting_arguments_are_refused(write):
@@ -176,12 +164,17 @@ def test_contradicting_arguments_are_refused(write):
         ({"label": "a", "drop": ["a"]}, "'drop' .* without the column of the labels"),
         ({"id": "a", "drop": ["b", "a"]}, "'drop' .* without the column of the ids"),
         ({"columns": columns, "drop": ["a"]}, "'drop' .* empty where columns are given"),
+        ({"columns": columns, "missing": ["?"]}, "'missing' .* empty where columns are given"),
+        ({"label": "a", "keep": ["a"]}, "'keep' .* without the column of the labels"),
+        ({"drop": ["a"], "keep": ["b", "a"]}, "'keep' .* of other columns than 'drop'. Got 'a'"),
         ({"columns": []}, "'columns' .* such that one gives a feature. Got 0 without"),
     ):
         with pytest.raises(ValueError, match=match):
             read_table(path, **arguments)
     with pytest.raises(TypeError, match="'drop' .* a sequence of column names"):
         read_table(path, drop="ab")
+    with pytest.raises(TypeError, match="'missing' .* a sequence of words. Got 'NA'. Use .'NA'.."):
+        read_table(path, missing="NA")
 
 
 # A new file for a fitted model
@@ -242,9 +235,9 @@ def test_categories_that_look_like_numbers_stay_text(write, columns):
 @pytest.mark.parametrize(
     ("row", "match"),
     [
-        ("abc,True,red", "'size' must hold numbers, such as 1234.5, as at the fit. Got 'abc' in row 1 "),
-        ('"1,5",True,red', "'size' must hold numbers, such as 1234.5, as at the fit. Got '1,5' in row 1 "),
-        ("1,yes,red", "'sweet' must hold True and False, or 1 and 0, as at the fit. Got 'yes' in row 1 "),
+        ("abc,True,red", "'size' must hold numbers, such as 1234.5, as at the fit. Got 'abc' in line 3 "),
+        ('"1,5",True,red', "'size' must hold numbers, such as 1234.5, as at the fit. Got '1,5' in line 3 "),
+        ("1,yes,red", "'sweet' must hold True and False, or 1 and 0, as at the fit. Got 'yes' in line 3 "),
         ("inf,True,red", "'size' must hold finite numbers"),
     ],
 )
@@ -254,9 +247,9 @@ def test_cells_unlike_those_of_the_fit_are_refused(write, columns, row, match):
 
 
 def test_columns_unlike_those_of_the_fit_are_refused(write, columns):
-    with pytest.raises(ValueError, match="'size' must hold numbers, .* Got True in row 1 "):
+    with pytest.raises(ValueError, match="'size' must hold numbers, .* Got True in line 3 "):
         read_table(write("size,sweet,colour\n,True,red\nTrue,True,red\n"), columns=columns)
-    with pytest.raises(ValueError, match="'sweet' must hold True and False, .* Got 2.0 in row 1 "):
+    with pytest.raises(ValueError, match="'sweet' must hold True and False, .* Got 2.0 in line 3 "):
         read_table(write("size,sweet,colour\n1,0,red\n1,2,red\n"), columns=columns)
 
 
@@ -279,3 +272,25 @@ def test_a_column_that_cannot_be_is_refused(settings):
 def test_columns_of_a_table_are_not_looked_up_by_place(pack, columns):
     with pytest.raises(ValueError, match="a column 'size' which the model was fitted with"):
         read_table(pack(X=np.ones((2, 4))), columns=columns)
+
+
+def test_words_that_meant_missing_at_the_fit_do_so_later(write):
+    path = write("a,c\n1,u\n-999,n.d.\n n.d. ,v\n4,u\n")
+    table = read_table(path, missing=["n.d.", "-999"])
+    assert kinds(table) == {"a": "number", "c": "category"}
+    assert table.features.tolist() == [[1, 1, 0], [2.5, 0, 0], [2.5, 0, 1], [4, 1, 0]]
+    columns = tuple(Column(**json.loads(json.dumps(dataclasses.asdict(column)))) for column in table.columns)
+    new = read_table(write("a,c\n-999.0,n.d.\n7,v\n"), columns=columns)
+    assert new.features.tolist() == [[2.5, 0, 0], [7, 0, 1]]
+    assert "unknown at the fit" not in said(new)
+
+
+def test_all_that_a_new_file_lacks_is_said_at_once(write, columns):
+    with pytest.raises(
+        ValueError, match="has 2 problems.\n- .* a column 'sweet' .*\n- .* a column 'colour' "
+    ):
+        read_table(write("size\n1\n"), columns=columns)
+    with pytest.raises(
+        ValueError, match="has 2 problems.\n- .*'size' must hold numbers.*\n- .*'sweet' must "
+    ):
+        read_table(write("size,sweet,colour\nx,y,red\n"), columns=columns)

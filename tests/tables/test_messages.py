@@ -1,6 +1,8 @@
 from pathlib import Path
 
-from dahgnn.tables.messages import at, counted, joined, listed, no_column, quoted
+import pytest
+
+from dahgnn.tables.messages import Problems, combined_error, counted, joined, listed, no_column, quoted
 
 
 def test_long_cells_and_long_lists_are_cut():
@@ -14,7 +16,6 @@ def test_columns_are_counted_in_the_right_number():
     assert counted(["a"]) == "1 column ('a') was"
     assert counted(["a", "b"]) == "2 columns ('a', 'b') were"
     assert listed(["a", "b"]) == "'a', 'b'"
-    assert at(3) == "row 3 (counted from 0)"
 
 
 def test_a_missing_column_suggests_the_nearest_or_lists_all():
@@ -23,3 +24,19 @@ def test_a_missing_column_suggests_the_nearest_or_lists_all():
         no_column(path, "knd", ["kind", "size"], "for --label")
     )
     assert str(no_column(path, "q", ["kind", "size"], "for --id")).endswith("It has 'kind', 'size'.")
+
+
+def test_problems_are_gathered_and_said_at_once():
+    problems = Problems()
+    for number in range(22):
+        with problems.gathered():
+            raise ValueError(f"Problem {number}.")
+    with problems.gathered():
+        pass
+    message = str(combined_error(Path("a.csv"), problems.sentences))
+    lines = message.splitlines()
+    assert lines[:2] == ["The file a.csv has 22 problems.", "- Problem 0."]
+    assert lines[20:] == ["- Problem 19.", "- and 2 more like these"]
+    assert str(combined_error(Path("a.csv"), ["Problem 0."])) == "Problem 0."
+    with pytest.raises(OSError, match="the disk"), problems.gathered():
+        raise OSError("the disk")

@@ -160,6 +160,8 @@ def _fit(options: argparse.Namespace) -> None:
         label=options.label,
         id=options.id,
         drop=options.drop,
+        keep=options.keep,
+        missing=options.missing,
         k=options.k,
         seed=options.seed,
         networks=options.networks,

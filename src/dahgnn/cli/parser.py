@@ -117,7 +117,7 @@ def _add_fit(commands: _Commands) -> None:
     )
     own.add_argument("--label", required=True, metavar="COLUMN", help="its labels; empty means unlabelled")
     own.add_argument("--id", metavar="COLUMN", help="names of the rows (their numbers)")
-    own.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    _add_columns(own)
     own.add_argument("--out", type=Path, metavar="DIR", help="results (runs/FILE)")
     own.add_argument("-k", type=int, default=10, metavar="N", help="neighbours of a row (%(default)s)")
     own.add_argument("--seed", type=int, default=0, metavar="N", help="of everything (%(default)s)")
@@ -149,6 +149,18 @@ def _add_fit(commands: _Commands) -> None:
     )
     own.add_argument("--device", default="auto", help="cpu or cuda (what there is)")
     own.set_defaults(extra="fit")
+
+
+def _add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add what a user may say of columns: each option takes one value, and may be given several times."""
+    for option, metavar, meaning in (
+        ("--drop", "COLUMN", "leave it out"),
+        ("--keep", "COLUMN", "use it although it counts the rows"),
+        ("--missing", "WORD", "it means missing, in labels and features"),
+    ):
+        parser.add_argument(
+            option, action="append", default=[], metavar=metavar, help=f"{meaning}; may be repeated"
+        )
 
 
 def _count_or_auto(text: str) -> int | str:

@@ -14,7 +14,7 @@ from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import attention_to_hyperedges, traces_of
 from dahgnn.report.fit_view import FitView
 from dahgnn.report.projection import MOST_BY_TSNE, tsne
-from dahgnn.tables.columns import as_texts
+from dahgnn.tables.cells import as_texts
 from dahgnn.tables.sources import Source
 from dahgnn.tables.table import Table
 

@@ -54,8 +54,9 @@ class FitOptions:
     ----------
     label, id : str, str or None
         The columns of labels and ids, see `read_table`.
-    drop : sequence of str
-        Columns to leave out.
+    drop, keep, missing : sequence of str
+        Columns to leave out, columns that become features although they count the rows, and words that mean
+        missing.
     k, seed : int
         The number of neighbours of a row, and the seed of everything that is random.
     validation : float
@@ -69,6 +70,8 @@ class FitOptions:
     label: str
     id: str | None = None
     drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    missing: Sequence[str] = ()
     k: int = 10
     seed: int = 0
     networks: int | str = "auto"
@@ -99,7 +102,14 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
     for name in ("jinja2", "openTSNE", "plotly"):
         import_module(name)  # fails now rather than after the fit
     with observer.phase(f"Read {path.name}"):
-        table = read_table(path, label=options.label, id=options.id, drop=options.drop)
+        table = read_table(
+            path,
+            label=options.label,
+            id=options.id,
+            drop=options.drop,
+            keep=options.keep,
+            missing=options.missing,
+        )
     for note in table.notes:
         observer.note(note)
     labels = np.array(table.labels, dtype=object)

@@ -2,10 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from dahgnn.checks import did_you_mean
+
+# One message names so many problems of a table.
+_MOST_PROBLEMS = 20
+
+
+class Problems:
+    """Everything that is wrong with a table, gathered so that a user reads of all of it at once."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def add(self, error: ValueError) -> None:
+        """Keep what an error says."""
+        self.sentences.append(str(error))
+
+    @contextlib.contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Keep an error that the block raises, and go on behind the block."""
+        try:
+            yield
+        except ValueError as error:
+            self.add(error)
+
+
+def combined_error(path: Path, problems: Sequence[str]) -> ValueError:
+    """Return one error that lists all problems of a table, each with its remedy."""
+    if len(problems) == 1:
+        return ValueError(problems[0])
+    lines = [f"\n- {problem}" for problem in problems[:_MOST_PROBLEMS]]
+    if len(problems) > _MOST_PROBLEMS:
+        lines.append(f"\n- and {len(problems) - _MOST_PROBLEMS} more like these")
+    return ValueError(f"The file {path} has {len(problems)} problems.{''.join(lines)}")
 
 
 def no_column(path: Path, name: str, known: Iterable[str], purpose: str) -> ValueError:
@@ -13,11 +46,6 @@ def no_column(path: Path, name: str, known: Iterable[str], purpose: str) -> Valu
     known = list(known)
     hint = did_you_mean(name, known) or f"It has {listed(known)}."
     return ValueError(f"The file {path} must have a column '{name}' {purpose}. Got none of that name. {hint}")
-
-
-def at(row: int) -> str:
-    """Say which row is meant."""
-    return f"row {row} (counted from 0)"
 
 
 def quoted(text: str) -> str:

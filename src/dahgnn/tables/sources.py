@@ -93,7 +93,10 @@ def _check_delimiter(sign: object) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Source:
-    """The content of a file, before any of it is understood."""
+    """The content of a file, before any of it is understood.
+
+    ``lines`` has the line of a text file in which each row begins, counted from 1; other files have none.
+    """
 
     n_rows: int
     cells: dict[str, Cells]
@@ -103,6 +106,13 @@ class Source:
     is_array: bool = False
     shape: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    lines: np.ndarray | None = None
+
+    def at(self, row: int) -> str:
+        """Say where a row is: in a text file its line, elsewhere its number, both counted from 1."""
+        if self.lines is None:
+            return f"row {row + 1} (counted from 1)"
+        return f"line {self.lines[row]} of the file"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,13 @@
 """Read users' tables: features, labels and ids from CSV, TSV, Parquet, NPZ and NPY files.
 
 What each kind of file may hold is said in the module that `dahgnn.tables.formats` has for it, and how its
-columns become features in `dahgnn.tables.columns`.
+columns become features in `dahgnn.tables.planning` and `dahgnn.tables.columns`.
 
-**Labels** are text, without blanks around it; whole numbers lose a trailing ".0". A missing label means
-unlabelled. So does −1 in an NPZ or NPY file of whole numbers; and in the other files, if all labels are whole
-numbers, none is missing, and the rest are at least two classes of 0 and above. Hence −1 and 1 alone are two
-classes there.
+**Labels** are text, without blanks around it; whole numbers lose a trailing ".0". An empty or blank cell
+means unlabelled, and so does null or NaN in a file that has types, and what the user names as missing. Words
+such as "None" and "NA" are classes, and a note names them. −1 means unlabelled in an NPZ or NPY file of whole
+numbers; and in the other files, if all labels are whole numbers, none is missing, and the rest are at least
+two classes of 0 and above. Hence −1 and 1 alone are two classes there.
 
 **Ids** are text as it stands, all different, none empty. Without them, the numbers of the rows from 0 on.
 """
@@ -22,18 +23,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dahgnn.checks import bad_type, bad_value
-from dahgnn.tables.columns import (
-    NUMBER,
-    Column,
-    as_texts,
-    encode_columns,
-    match_columns,
-    plan_columns,
-    without_missing,
-)
+from dahgnn.checks import bad_value
+from dahgnn.tables.cells import as_texts
+from dahgnn.tables.columns import Column, encode_columns, match_columns
 from dahgnn.tables.formats import find_format
-from dahgnn.tables.messages import at, joined, quoted
+from dahgnn.tables.messages import Problems, combined_error, joined, quoted
+from dahgnn.tables.missing import NUMBER, Missing, suspects
+from dahgnn.tables.planning import Choices, plan_columns
 from dahgnn.tables.sources import Reading, Source, Texts, Wanted
 
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
@@ -72,12 +68,31 @@ class Table:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What was understood of a file, and all that is wrong with it.
+
+    Parameters
+    ----------
+    table : Table or None
+        The table, if nothing is wrong with it.
+    notes, problems : tuple of str
+        Sentences on what was understood, and one for each problem.
+    """
+
+    table: Table | None
+    notes: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
 def read_table(
     path: str | os.PathLike[str],
     *,
     label: str | None = None,
     id: str | None = None,  # noqa: A002, the word of the command line
     drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    missing: Sequence[str] = (),
     columns: Sequence[Column] | None = None,
     reading: Reading | None = None,
 ) -> Table:
@@ -90,8 +105,9 @@ def read_table(
     label, id : str, optional
         The column of the labels, and that of the ids. In an NPZ file the name of an array of n values; beside
         an NPY file the path of another.
-    drop : sequence of str
-        Columns to leave out.
+    drop, keep, missing : sequence of str
+        Columns to leave out, columns that become features although they count the rows, and words that mean
+        missing, in the labels as in the features.
     columns : sequence of Column, optional
         Those of the table that a model was fitted to. They are looked up by name and encoded as they were
         then. Further columns are ignored; a category that was unknown becomes zeros; without the column of
@@ -105,7 +121,7 @@ def read_table(
         If there is no such file, it cannot be read, or it changes meanwhile.
     ValueError
         If the file is empty, cut, or of another kind; if a column is missing or cannot become features; if an
-        id is missing or not unique.
+        id is missing or not unique. The message names all that is wrong with labels, ids and columns.
 
     Examples
     --------
@@ -118,32 +134,63 @@ def read_table(
     >>> table.features.tolist()
     [[1.5, 0.0, 1.0], [2.0, 1.0, 0.0], [2.5, 1.0, 0.0]]
     """
-    _check_roles(label, id, drop, columns)
-    path = Path(path)
+    choices = Choices(drop=drop, keep=keep, missing=missing)
+    survey = survey_table(path, label=label, id=id, choices=choices, columns=columns, reading=reading)
+    if survey.table is None:
+        raise combined_error(Path(path), survey.problems)
+    return survey.table
+
+
+def survey_table(
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    id: str | None = None,  # noqa: A002, the word of the command line
+    choices: Choices | None = None,
+    columns: Sequence[Column] | None = None,
+    reading: Reading | None = None,
+) -> Survey:
+    """Read a table as `read_table` does, and return what is wrong with its labels, ids and columns."""
+    choices = choices or Choices()
+    _check_roles(label, id, choices, columns)
+    path, problems = Path(path), Problems()
     texts = tuple(column.name for column in columns or () if column.kind == "category")
     reading = reading or Reading()
     wanted = Wanted(label=label, id=id, texts=texts, fitted=columns is not None, reading=reading)
     source = find_format(path, reading).read(path, wanted)
-    labels, label_notes = _read_labels(source, label)
-    columns, column_notes = _choose_columns(path, source, drop, columns)
-    features, names, encoding_notes = encode_columns(source, columns)
-    return Table(
+    labels: tuple[str | None, ...] | None = None
+    ids: tuple[str, ...] = ()
+    notes: list[str] = []
+    with problems.gathered():
+        labels, notes = _read_labels(source, label, Missing(choices.missing))
+    with problems.gathered():
+        ids = _read_ids(source, id)
+    notes += source.notes
+    with problems.gathered():
+        columns, column_notes = _choose_columns(path, source, choices, columns, problems)
+        notes += column_notes
+        features, names, encoding_notes = encode_columns(source, columns, problems)
+        notes = [_size(path, columns, features), *notes, *encoding_notes]
+    if problems.sentences:
+        return Survey(table=None, notes=tuple(notes), problems=tuple(problems.sentences))
+    table = Table(
         features=features,
         names=names,
-        columns=tuple(columns),
+        columns=tuple(columns or ()),
         labels=labels,
-        ids=_read_ids(source, id, len(features)),
+        ids=ids,
         source=source,
-        notes=(_size(path, columns, features), *label_notes, *source.notes, *column_notes, *encoding_notes),
+        notes=tuple(notes),
     )
+    return Survey(table=table, notes=table.notes, problems=())
 
 
 def _choose_columns(
-    path: Path, source: Source, drop: Sequence[str], columns: Sequence[Column] | None
+    path: Path, source: Source, choices: Choices, columns: Sequence[Column] | None, problems: Problems
 ) -> tuple[Sequence[Column], list[str]]:
     """Return the fitted columns if there are any, else those that the file suggests, and what to say."""
     if columns is None:
-        return plan_columns(path, source, drop)
+        return plan_columns(path, source, choices, problems)
     return columns, match_columns(path, source, columns)
 
 
@@ -154,27 +201,29 @@ def _size(path: Path, columns: Sequence[Column], features: np.ndarray) -> str:
 
 
 def _check_roles(
-    label: str | None, id_: str | None, drop: Sequence[str], columns: Sequence[Column] | None
+    label: str | None, id_: str | None, choices: Choices, columns: Sequence[Column] | None
 ) -> None:
-    if isinstance(drop, str):
-        raise bad_type("drop", "read_table", "a sequence of column names", repr(drop), f"Use ['{drop}'].")
-    if columns is not None and drop:
-        remedy = "The fitted columns say what is used."
-        raise bad_value("drop", "read_table", "empty where columns are given", list(drop), remedy)
+    for name in ("drop", "keep", "missing"):
+        if columns is not None and getattr(choices, name):
+            remedy = "The fitted columns say what is used."
+            got = list(getattr(choices, name))
+            raise bad_value(name, "read_table", "empty where columns are given", got, remedy)
     if label is not None and label == id_:
         raise bad_value("id", "read_table", "another column than the label's", repr(id_))
-    for name in drop:
-        if name in (label, id_):
-            role = "label" if name == label else "id"
-            raise bad_value("drop", "read_table", f"without the column of the {role}s", repr(name))
+    for option in ("drop", "keep"):
+        for name in getattr(choices, option):
+            if name in (label, id_):
+                role = "label" if name == label else "id"
+                raise bad_value(option, "read_table", f"without the column of the {role}s", repr(name))
 
 
-def _read_labels(source: Source, name: str | None) -> tuple[tuple[str | None, ...] | None, list[str]]:
+def _read_labels(
+    source: Source, name: str | None, missing: Missing
+) -> tuple[tuple[str | None, ...] | None, list[str]]:
     """Return the labels, if there is a column of them, and what there is to say of them."""
     if source.labels is None or name is None:
         return None, []
-    stripped = (text and text.strip() for text in as_texts(source.labels, name))
-    texts = without_missing(stripped)
+    texts = missing.in_labels(as_texts(source.labels, name))
     whole = [_WHOLE.fullmatch(text) if text is not None else None for text in texts]
     notes = []
     if all(match is not None for match, text in zip(whole, texts, strict=True) if text is not None):
@@ -188,7 +237,7 @@ def _read_labels(source: Source, name: str | None) -> tuple[tuple[str | None, ..
         notes.append("The label -1 was taken for a class.")
     classes = joined([f"{quoted(label)} ({count})" for label, count in counts.most_common()]) or "none"
     known = f"{counts.total()} of {len(texts)} rows are labelled in '{name}', with {len(counts)} classes"
-    return tuple(texts), [f"{known}: {classes}.", *notes]
+    return tuple(texts), [f"{known}: {classes}.", *notes, *suspects(counts)]
 
 
 def _check_classes(counts: Counter[str], name: str) -> None:
@@ -206,15 +255,15 @@ def _has_minus_one_for_none(texts: Texts) -> bool:
     return len(others) > 1 and all(text is not None and not text.startswith("-") for text in others)
 
 
-def _read_ids(source: Source, name: str | None, n_rows: int) -> tuple[str, ...]:
+def _read_ids(source: Source, name: str | None) -> tuple[str, ...]:
     if source.ids is None:
-        return tuple(str(row) for row in range(n_rows))
+        return tuple(str(row) for row in range(source.n_rows))
     first: dict[str, int] = {}
     for row, text in enumerate(as_texts(source.ids, str(name))):
         if not text:
-            raise ValueError(f"The ids in '{name}' must all be there. Got none in {at(row)}.")
+            raise ValueError(f"The ids in '{name}' must all be there. Got none in {source.at(row)}.")
         if text in first:
-            rows = f"rows {first[text]} and {row} (counted from 0)"
-            raise ValueError(f"The ids in '{name}' must differ. Got {quoted(text)} in {rows}.")
+            places = f"{source.at(first[text])} and {source.at(row)}"
+            raise ValueError(f"The ids in '{name}' must differ. Got {quoted(text)} in {places}.")
         first[text] = row
     return tuple(first)

@@ -56,11 +56,11 @@ _Text = Callable[[], AbstractContextManager[io.TextIOWrapper]]
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a file is laid out: its header, of how many rows and by which delimiter."""
+    """How a file is laid out: its header, the line in which each row begins, and the delimiter."""
 
     path: Path
     header: list[str]
-    n_rows: int
+    lines: np.ndarray
     delimiter: str
 
 
@@ -74,7 +74,8 @@ def read_text_file(path: Path, wanted: Wanted, delimiter: str | None = None) -> 
         text = partial(_decoded, file, path, wanted.reading.encoding)
         layout = _survey(text, path, wanted.reading.delimiter or delimiter or _find_delimiter(text))
         cells, notes = _read_cells(text, layout, wanted)
-    return with_roles(path, Source(n_rows=layout.n_rows, cells=cells, notes=notes), wanted)
+    source = Source(n_rows=len(layout.lines), cells=cells, notes=notes, lines=layout.lines)
+    return with_roles(path, source, wanted)
 
 
 @contextlib.contextmanager
@@ -112,11 +113,13 @@ def _find_delimiter(text: _Text) -> str:
 def _survey(text: _Text, path: Path, delimiter: str) -> _Layout:
     """Return the layout of a file, of which each row is as long as the header."""
     header: list[str] = []
-    n_rows = 0
+    begins: list[int] = []
+    end = 0
     with text() as lines:
         reader = csv.reader(_without_nul(lines, path), delimiter=delimiter, strict=True)
         try:
             for row in reader:
+                begin, end = end + 1, reader.line_num
                 if not header:
                     header = row
                     check_header(header, path)
@@ -124,9 +127,10 @@ def _survey(text: _Text, path: Path, delimiter: str) -> _Layout:
                 if row and len(row) != len(header):
                     raise ValueError(
                         f"Every row of the file {path} must have {len(header)} cells, as its header has. "
-                        f"Got {len(row)} in the row that ends in line {reader.line_num}."
+                        f"Got {len(row)} in line {begin} of the file."
                     )
-                n_rows += bool(row)
+                if row:
+                    begins.append(begin)
         except csv.Error as error:
             raise ValueError(
                 f"The file {path} must be a well-formed table. "
@@ -134,7 +138,7 @@ def _survey(text: _Text, path: Path, delimiter: str) -> _Layout:
             ) from error
     if not header:
         raise ValueError(f"The file {path} must begin with a line of column names. Got blank lines alone.")
-    return _Layout(path, header, n_rows, delimiter)
+    return _Layout(path, header, np.array(begins, dtype=np.int64), delimiter)
 
 
 def _without_nul(lines: Iterable[str], path: Path) -> Iterator[str]:
@@ -183,10 +187,10 @@ def _parse(text: _Text, layout: _Layout, decimal: str, kept: set[str]) -> dict[s
             low_memory=False,  # one type a column, not one a part of the file
             decimal=decimal,
         )
-    if len(frame) != layout.n_rows:
+    if len(frame) != len(layout.lines):
         raise ValueError(
             f"The file {layout.path} must have no line of blanks alone among its rows. "
-            f'Got {layout.n_rows - len(frame)}. Write "" for a missing cell.'
+            f'Got {len(layout.lines) - len(frame)}. Write "" for a missing cell.'
         )
     return {str(name): _from_series(cells) for name, cells in frame.items()}
 

@@ -1,0 +1,165 @@
+"""Decide how the columns of a new table become features.
+
+The content decides, not the type it is stored as, so that CSV and Parquet read alike. A column with one value
+throughout, or none at all, gives no feature; nor does the index that pandas stores in Parquet, nor a column
+that counts the rows, unless the user keeps it. Refused are infinities, numbers beyond float32, dates, text of
+more than 20 distinct values, and text of which at least half the cells are numbers, also when these have
+thousands separators or decimal commas. All that is refused is said at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from dahgnn.checks import bad_type, bad_value
+from dahgnn.tables.cells import REMEDY, classify, no_number
+from dahgnn.tables.columns import Column
+from dahgnn.tables.leaks import counts_rows
+from dahgnn.tables.messages import Problems, counted, no_column, quoted
+from dahgnn.tables.missing import NUMBER, Missing
+from dahgnn.tables.sources import Source, Texts
+
+MOST_CATEGORIES = 20
+# What is said of one column that counts the rows, and of several.
+_COUNTS = (
+    "it counts the rows. To use it all the same, say --keep with its name",
+    "they count the rows. To use one all the same, say --keep with its name",
+)
+# From so many rows on, whole numbers that count up by the same step are hardly a measure.
+_FEWEST_TO_COUNT = 10
+_WITH_SEPARATORS = re.compile(
+    r"\s*[+-]?(?:[0-9]{1,3}(?:[.,'’_ \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?|[0-9]+,[0-9]+)\s*"
+)
+_DATE = re.compile(
+    r"(?:[0-9]{4}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\2(?:[0-9]{4}|[0-9]{2}))(?:[T ].*)?"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What a user says of the columns of a table.
+
+    Parameters
+    ----------
+    drop : sequence of str
+        Columns to leave out.
+    keep : sequence of str
+        Columns that become features although they count the rows.
+    missing : sequence of str
+        Words that mean missing, in the labels as in the features.
+    """
+
+    drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("drop", "keep", "missing"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                wanted = "a sequence of words" if name == "missing" else "a sequence of column names"
+                raise bad_type(name, "read_table", wanted, repr(value), f"Use ['{value}'].")
+        both = [name for name in self.keep if name in self.drop]
+        if both:
+            raise bad_value("keep", "read_table", "of other columns than 'drop'", repr(both[0]))
+
+
+@dataclass
+class _Plan:
+    """The columns so far, and why some of them give no feature."""
+
+    columns: list[Column] = field(default_factory=list)
+    constant: list[str] = field(default_factory=list)
+    counting: list[str] = field(default_factory=list)
+
+
+def plan_columns(
+    path: Path, source: Source, choices: Choices, problems: Problems
+) -> tuple[list[Column], list[str]]:
+    """Decide how the columns of a file become features, and say what is left out; gather what is refused."""
+    for option in ("drop", "keep"):
+        for name in getattr(choices, option):
+            if name not in source.cells:
+                problems.add(no_column(path, name, source.cells, f"for --{option}"))
+    n_problems = len(problems.sentences)
+    left_out = {*choices.drop, *source.index} - {*choices.keep}
+    plan = _Plan()
+    for name in source.cells:
+        with problems.gathered():
+            unused = Column(name=name, kind="unused")
+            plan.columns.append(unused if name in left_out else _plan_column(name, source, choices, plan))
+    if len(problems.sentences) == n_problems and all(column.kind == "unused" for column in plan.columns):
+        problems.add(_no_feature(path, plan, left_out))
+    return plan.columns, _say_left_out(source, choices, plan)
+
+
+def _no_feature(path: Path, plan: _Plan, left_out: set[str]) -> ValueError:
+    return ValueError(
+        f"The file {path} must have a column that can be a feature. Got {len(left_out)} that are dropped, "
+        f"{len(plan.constant)} with one value or none, and {len(plan.counting)} that count the rows."
+    )
+
+
+def _say_left_out(source: Source, choices: Choices, plan: _Plan) -> list[str]:
+    index = [name for name in source.index if name not in (*choices.drop, *choices.keep)]
+    said = (
+        (list(choices.drop), "dropped, as asked"),
+        (index, "left out: the index of a pandas table"),
+        (plan.constant, "left out: the same in all rows, or missing in all"),
+        (plan.counting, f"left out: {_COUNTS[len(plan.counting) > 1]}"),
+    )
+    return [f"{counted(names)} {words}." for names, words in said if names]
+
+
+def _plan_column(name: str, source: Source, choices: Choices, plan: _Plan) -> Column:
+    column, values = _plan_values(name, source, Missing(choices.missing))
+    if column.kind == "unused":
+        plan.constant.append(name)
+    elif column.kind == "number" and name not in choices.keep and _counts_rows(name, values):
+        plan.counting.append(name)
+        column = Column(name=name, kind="unused")
+    elif not name:
+        raise ValueError(
+            "Every column must have a name. Got one without. Use it as --id '', or drop it with --drop ''."
+        )
+    return replace(column, missing=tuple(choices.missing))
+
+
+def _counts_rows(name: str, values: np.ndarray) -> bool:
+    # pandas writes its index as a column without a name.
+    fewest = _FEWEST_TO_COUNT if name else 2
+    return len(values) >= fewest and counts_rows(values)
+
+
+def _plan_values(name: str, source: Source, missing: Missing) -> tuple[Column, np.ndarray]:
+    kind, values = classify(source, name, missing)
+    if kind == "text":
+        return _plan_text(name, source, values.tolist()), values
+    present = values[~np.isnan(values)]
+    if not present.size or present.min() == present.max():
+        return Column(name=name, kind="unused"), values
+    return Column(name=name, kind=kind, fill=float(np.median(present))), values
+
+
+def _plan_text(name: str, source: Source, texts: Texts) -> Column:
+    counts = Counter(text for text in texts if text is not None)
+    half = counts.total() / 2
+    numbers = [text for text in counts if NUMBER.fullmatch(text) or _WITH_SEPARATORS.fullmatch(text)]
+    if sum(counts[text] for text in numbers) >= half:
+        raise no_number(source, name, texts)
+    if sum(counts[text] for text in counts if _DATE.fullmatch(text)) >= half:
+        raise ValueError(f"The column '{name}' must hold numbers, flags or text. Got dates. {REMEDY}")
+    if len(counts) > MOST_CATEGORIES:
+        raise ValueError(
+            f"The column '{name}' must hold numbers, or text of at most {MOST_CATEGORIES} distinct values. "
+            f"Got {len(counts)} such values, the first {quoted(next(iter(counts)))}. {REMEDY}"
+        )
+    if len(counts) == 1 and None not in texts:
+        return Column(name=name, kind="unused")
+    return Column(name=name, kind="category", categories=tuple(sorted(counts)))

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from dahgnn.tables.table import read_table
+
+COUNTED = "Unnamed: 0,Sample Number,size\n" + "".join(
+    f"{row},{(7 * row) % 12 + 1},{row**2}\n" for row in range(12)
+)
+
+
+def kinds(table):
+    return {column.name: column.kind for column in table.columns}
+
+
+def test_columns_that_count_the_rows_are_left_out_unless_kept(write):
+    table = read_table(write(COUNTED))
+    assert kinds(table) == {"Unnamed: 0": "unused", "Sample Number": "unused", "size": "number"}
+    assert (
+        "2 columns ('Unnamed: 0', 'Sample Number') were left out: they count the rows. "
+        "To use one all the same, say --keep with its name." in table.notes
+    )
+    kept = read_table(write(COUNTED), keep=["Sample Number"])
+    assert kept.names == ("Sample Number", "size")
+    assert kept.features[:3, 0].tolist() == [1, 8, 3]
+    with pytest.raises(ValueError, match="must have a column 'Sample' for --keep. .* Did you mean"):
+        read_table(write(COUNTED), keep=["Sample"])
+
+
+def test_few_rows_may_be_counted_by_a_measure(write):
+    assert read_table(write("dose\n1\n2\n3\n")).names == ("dose",)
+
+
+def test_a_column_of_an_array_that_counts_is_left_out(pack):
+    features = np.column_stack([np.arange(12), np.arange(12) ** 2])
+    assert read_table(pack(X=features)).names == ("x1",)
+    assert read_table(pack(X=features), keep=["x0"]).names == ("x0", "x1")
+
+
+def test_the_index_of_pandas_is_left_out_though_it_has_no_name(write):
+    path = write(",a\n0,5\n1,6\n")
+    table = read_table(path)
+    assert table.names == ("a",)
+    assert "1 column ('') was left out: it counts the rows." in " ".join(table.notes)
+    assert read_table(path, drop=[""]).names == ("a",)
+    assert read_table(path, id="").ids == ("0", "1")
+
+
+def test_another_column_without_a_name_must_be_put_somewhere(write):
+    with pytest.raises(
+        ValueError, match="Every column must have a name. .* --id '', or drop it with --drop ''"
+    ):
+        read_table(write(",a\n0,5\n7,6\n8,6\n"))
+
+
+def test_a_table_whose_columns_all_count_is_refused(write):
+    with pytest.raises(
+        ValueError, match="can be a feature. Got 0 that are dropped, 0 with .* and 1 that count"
+    ):
+        read_table(write("row\n" + "".join(f"{row}\n" for row in range(12))))
+
+
+def test_the_index_of_a_pandas_table_can_be_kept(tmp_path):
+    import pandas as pd
+
+    pd.DataFrame({"a": [1, 2]}, index=pd.Index([7, 9], name="key")).to_parquet(tmp_path / "data.parquet")
+    assert read_table(tmp_path / "data.parquet", keep=["key"]).names == ("a", "key")
