@@ -13,6 +13,7 @@ if "OMP_WAIT_POLICY" not in os.environ:
 from dahgnn._version import __version__
 
 if TYPE_CHECKING:
+    from dahgnn.classifier.cross_validation import LabelledKFold, labelled_scorer
     from dahgnn.classifier.estimator import DAHGNNClassifier
     from dahgnn.classifier.saving import load_classifier, save_classifier
     from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
@@ -35,6 +36,7 @@ __all__ = [
     "FitResult",
     "Hypergraph",
     "HypergraphConvolution",
+    "LabelledKFold",
     "ModelConfig",
     "Split",
     "TrainingConfig",
@@ -42,6 +44,7 @@ __all__ = [
     "fit",
     "fit_many",
     "fit_request",
+    "labelled_scorer",
     "load_classifier",
     "load_model",
     "save_classifier",
@@ -58,6 +61,7 @@ _MODULES = {
     "HGNN": "nn.hgnn",
     "Hypergraph": "graph.hypergraph",
     "HypergraphConvolution": "nn.layers",
+    "LabelledKFold": "classifier.cross_validation",
     "ModelConfig": "config",
     "PRESETS": "config",
     "Split": "training.splits",
@@ -65,6 +69,7 @@ _MODULES = {
     "fit": "training.fit",
     "fit_many": "training.fit",
     "fit_request": "training.fit",
+    "labelled_scorer": "classifier.cross_validation",
     "load_classifier": "classifier.saving",
     "load_model": "nn.saving",
     "save_classifier": "classifier.saving",

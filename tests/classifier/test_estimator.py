@@ -135,6 +135,14 @@ def test_fitted_rows_get_what_the_fit_gave_them(iris, fitted):
     np.testing.assert_array_equal(fitted.transform(features), fitted.embedding_)
 
 
+@pytest.mark.filterwarnings("error")
+def test_logarithms_of_probabilities(iris, fitted, monkeypatch):
+    features = iris[0] + 0.01
+    np.testing.assert_array_equal(fitted.predict_log_proba(features), np.log(fitted.predict_proba(features)))
+    monkeypatch.setattr(DAHGNNClassifier, "predict_proba", lambda *_: np.array([[0.0, 1.0]]))
+    assert fitted.predict_log_proba(features).tolist() == [[-np.inf, 0.0]]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_cuda_device_gives_what_the_cpu_gives():
     features, labels = load_digits(return_X_y=True)
@@ -231,12 +239,6 @@ def test_sparse_and_dense_are_the_same(iris):
     given = hide(labels)
     dense, sparse = (DAHGNNClassifier(**QUICK).fit(rows, given) for rows in (features, csr_array(features)))
     np.testing.assert_allclose(sparse.embedding_, dense.embedding_, atol=1e-5)
-
-
-def test_a_sparse_table_that_would_fill_the_memory_is_refused(iris):
-    huge = csr_array((10, 2**31), dtype=np.float32)
-    with pytest.raises(ValueError, match="TruncatedSVD"):
-        DAHGNNClassifier().fit(huge, [0, 1] * 5)
 
 
 def test_known_neighbours_and_hypergraphs(iris):

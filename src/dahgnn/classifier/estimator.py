@@ -14,12 +14,11 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_consistent_length, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from dahgnn.checks import (
@@ -40,6 +39,7 @@ from dahgnn.classifier.fitting import (
     find_surroundings,
 )
 from dahgnn.classifier.labels import encode_class_prior, encode_labels, known_labels, weigh_rows
+from dahgnn.classifier.rows import read_rows
 from dahgnn.classifier.stacking import say_combination
 from dahgnn.classifier.stages import count_networks
 from dahgnn.classifier.startup import starting_device
@@ -58,10 +58,6 @@ logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 
 _PRESET = PRESETS["default"]
-# A sparse table becomes a dense one of at most so many numbers, 4 GiB.
-_MOST_NUMBERS = 1 << 30
-# A quarter of what float32 can hold, so that differences stay in its range.
-_LARGEST = float(np.finfo(np.float32).max) / 4
 # What scikit-learn keeps of the columns of a fit.
 _OF_COLUMNS = ("n_features_in_", "feature_names_in_")
 # Why a training may have ended.
@@ -278,7 +274,7 @@ class DAHGNNClassifier(
 
     def _read(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> GivenRows:
         """Check rows and labels, scale the rows, and number the classes."""
-        rows = self._rows(X, reset=True)
+        rows = read_rows(self, X, reset=True)
         classes, labels = encode_labels(y, len(rows))
         weights = weigh_rows(sample_weight, self.class_weight, classes, labels)
         scaling = choose_scaling(rows, self.scale)
@@ -326,6 +322,11 @@ class DAHGNNClassifier(
         """Return the probabilities of the classes, (m, c)."""
         return self.evaluate(X).distributions
 
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Return the logarithms of the probabilities, (m, c); that of 0 is −∞."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
     def transform(self, X: ArrayLike) -> Array:
         """Return the embedding, (m, c): the last output, the mean of the networks."""
         return self.evaluate(X).embedding
@@ -333,7 +334,7 @@ class DAHGNNClassifier(
     def evaluate(self, X: ArrayLike) -> Evaluation:
         """Return probabilities, embedding and density of rows at once."""
         check_is_fitted(self, "ensemble_")
-        rows = self._rows(X, reset=False)
+        rows = read_rows(self, X, reset=False)
         with threads_for(len(rows), self._wanted_threads()):
             return self.ensemble_.evaluate(rows)
 
@@ -374,27 +375,6 @@ class DAHGNNClassifier(
             if value is not None and not isinstance(value, kind):
                 raise bad_type(name, owner, f"a {kind.__name__} or None", type(value).__name__)
         return self.model or _PRESET.model, self.training or _PRESET.training
-
-    def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
-        """Return the rows as a dense array of float64 or float32, or say what is wrong."""
-        rows = validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=2 if reset else 1,
-            reset=reset,
-        )
-        if issparse(rows):
-            if np.prod(rows.shape, dtype=float) > _MOST_NUMBERS:
-                expected = f"of at most {_MOST_NUMBERS:,} numbers, zeros included"
-                remedy = "Reduce its columns first, with TruncatedSVD say."
-                raise bad_value("X", "DAHGNNClassifier", expected, f"shape {rows.shape}", remedy)
-            rows = rows.toarray()
-        largest = float(np.abs(rows).max())
-        if largest > _LARGEST:
-            raise bad_value("X", "DAHGNNClassifier", "in the range of float32", f"{largest:g}")
-        return np.ascontiguousarray(rows)
 
     def _device(self) -> torch.device:
         if self.device == "auto":
