@@ -1,3 +1,4 @@
+import io
 import os
 import zipfile
 
@@ -170,3 +171,47 @@ def test_an_array_that_claims_to_be_huge_is_refused(write):
     content = content[:start] + claim + content[start + len(claim) :]
     with pytest.raises(ValueError, match="is cut, damaged"):
         read_table(write(content, "data.npy"))
+
+
+def claim(content, old, new):
+    """Put another shape into the header of an array, which stays as long as it was."""
+    start = content.index(old)
+    return content[:start] + new + content[start + len(new) :]
+
+
+@pytest.mark.parametrize("name", ["data.npy", "data.npz"])
+def test_an_array_that_promises_more_than_it_has_is_refused(write, name, monkeypatch):
+    content = claim(make_npy(), b"(200, 3), }", b"(200, 9), }")
+    if name.endswith("npz"):
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("X.npy", content)
+        content = file.getvalue()
+    monkeypatch.setattr(np.lib.format, "read_array", None)
+    with pytest.raises(ValueError, match=r"is cut, damaged, .*it ends before the \(200, 9\) values"):
+        read_table(write(content, name))
+
+
+def test_too_wide_arrays_are_refused_before_they_are_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "wide.npz", X=np.zeros((1, 10**7), dtype=np.uint8))
+    np.save(tmp_path / "wide.npy", np.zeros((2, 300, 500), dtype=np.uint8))
+    monkeypatch.setattr(np.lib.format, "read_array", None)
+    with pytest.raises(ValueError, match="must have at most 100,000 columns. Got 10,000,000. Keep those"):
+        read_table(tmp_path / "wide.npz")
+    with pytest.raises(ValueError, match="must have at most 100,000 columns. Got 150,000"):
+        read_table(tmp_path / "wide.npy")
+
+
+def test_more_numbers_than_memory_holds_are_refused_before_they_are_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "long.npz", X=np.zeros((10**5, 2), dtype=np.uint8))
+    monkeypatch.setattr("dahgnn.tables.memory.available_memory", lambda: 2**21)
+    monkeypatch.setattr(np.lib.format, "read_array", None)
+    with pytest.raises(ValueError, match="The array 'X' of .* must fit into memory 3 times"):
+        read_table(tmp_path / "long.npz")
+
+
+def test_arrays_that_are_not_used_are_not_unpacked(tmp_path, monkeypatch):
+    np.savez(tmp_path / "data.npz", X=np.eye(3), other=np.zeros((1, 10**6)), y=np.arange(3))
+    table = read_table(tmp_path / "data.npz", label="y")
+    assert table.labels == ("0", "1", "2")
+    assert "Ignored arrays: 'other'." in table.notes

@@ -4,6 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dahgnn.tables.parquet_files import read_parquet
+from dahgnn.tables.sources import Wanted
 from dahgnn.tables.table import read_table
 
 
@@ -40,10 +42,13 @@ def test_exact_integers_and_dates_can_be_ids_and_labels(store):
 @pytest.mark.parametrize(
     ("column", "match"),
     [
-        (pa.array([0, 1], pa.timestamp("ns")), "Got dates or times"),
-        (pa.array([0, 1], pa.date32()), "Got dates or times"),
-        (pa.array([0, 1], pa.duration("s")), "Got dates or times"),
-        (pa.array([[1.0], [2.0]]), "Got values of type list"),
+        (pa.array([0, 1], pa.duration("s")), "Got times of day or durations"),
+        (pa.array([0, 1], pa.time32("s")), "Got times of day or durations"),
+        (pa.array([[1], [2, 3]]), "Got lists of 1 to 2 numbers"),
+        (pa.array([[], []], pa.list_(pa.int8())), "Got lists of 0 numbers"),
+        (pa.array([None, None], pa.list_(pa.int8())), "Got lists that are all missing"),
+        (pa.array([["a"], ["b"]]), "Got values of type list"),
+        (pa.array([[[1.0]], [[2.0]]]), "Got values of type list"),
         (pa.array([b"a", b"b"]), "Got values of type binary"),
         (pa.array([{"a": 1}, {"a": 2}]), "Got values of type struct"),
     ],
@@ -84,4 +89,66 @@ def test_parquet_without_rows_or_with_names_twice_is_refused(store, tmp_path):
     path = tmp_path / "twice.parquet"
     pq.write_table(pa.table([[1], [2]], names=["a", "a"]), path)
     with pytest.raises(ValueError, match="different names. Got 'a' more than once"):
+        read_table(path)
+
+
+def cells_of(path):
+    return read_parquet(path, Wanted()).cells
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (pa.list_(pa.float64()), np.float64),
+        (pa.list_(pa.float32()), np.float32),
+        (pa.list_(pa.float16()), np.float32),
+        (pa.list_(pa.int32()), np.float64),
+        (pa.large_list(pa.uint8()), np.float64),
+        (pa.list_(pa.float32(), 2), np.float32),
+    ],
+)
+def test_lists_of_one_length_are_vectors(store, kind, dtype):
+    half = [np.float16(3), np.float16(4)] if kind.value_type == pa.float16() else [3, 4]
+    vectors = cells_of(store({"x": pa.array([half, None, half[::-1]], kind)}))["x"]
+    assert vectors.dtype == dtype
+    assert np.array_equal(vectors, [[3, 4], [np.nan, np.nan], [4, 3]], equal_nan=True)
+
+
+def test_numbers_that_lists_lack_are_missing(store):
+    assert np.array_equal(
+        cells_of(store({"x": [[1.0, None], [3.0, 4.0]]}))["x"], [[1, np.nan], [3, 4]], equal_nan=True
+    )
+
+
+def test_dates_and_times_are_seconds_in_utc(store):
+    hours = pa.array(["2020-01-01T05:00:01.9", None]).cast(pa.timestamp("us"))
+    columns = {
+        "day": pa.array([366, None], pa.date32()),
+        "here": pa.array([1577836801_900, None], pa.timestamp("ms", tz="Asia/Karachi")),
+        "there": hours,
+    }
+    cells = cells_of(store(columns))
+    assert all(each.dtype == "datetime64[s]" for each in cells.values())
+    assert [str(each[0]) for each in cells.values()] == [
+        "1971-01-02T00:00:00",
+        "2020-01-01T00:00:01",
+        "2020-01-01T05:00:01",
+    ]
+    assert all(np.isnat(each[1]) for each in cells.values())
+
+
+def test_too_many_columns_are_refused_before_they_are_read(store, monkeypatch):
+    path = store({f"c{n}": [1, 2] for n in range(6)})
+    monkeypatch.setattr("dahgnn.tables.sources.MOST_COLUMNS", 5)
+    monkeypatch.setattr(pq.ParquetFile, "read", None)
+    with pytest.raises(ValueError, match="must have at most 5 columns. Got 6. Keep those that matter"):
+        read_table(path)
+
+
+def test_more_values_than_memory_holds_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"a": np.zeros(100_000, dtype=np.int8)}), path)
+    assert path.stat().st_size < 2000
+    monkeypatch.setattr("dahgnn.tables.memory.available_memory", lambda: 2**20)
+    with pytest.raises(ValueError, match="The content of .* must fit into memory 3 times"):
         read_table(path)

@@ -1,4 +1,5 @@
 import csv
+import time
 
 import numpy as np
 import pandas as pd
@@ -84,6 +85,21 @@ def test_malformed_text_is_refused(write, text):
 def test_text_files_of_another_kind_are_refused(write, content, match):
     with pytest.raises(ValueError, match=match):
         read_table(write(content))
+
+
+def test_too_many_columns_are_refused_at_the_header(write):
+    header = ",".join(f"c{place}" for place in range(100_001))
+    with pytest.raises(ValueError, match="must have at most 100,000 columns. Got 100,001. Keep those that"):
+        read_table(write(f"{header}\n1,2\n"))
+
+
+def test_a_wide_table_takes_no_more_time_a_column_than_a_narrow_one(write):
+    rows = [",".join(str(row * place % 7 + 0.5) for place in range(4000)) for row in range(1, 4)]
+    path = write("\n".join([",".join(f"c{place}" for place in range(4000)), *rows]) + "\n")
+    start = time.process_time()
+    table = read_table(path)
+    assert time.process_time() - start < 10
+    assert table.source.cells["c3999"].tolist() == [3999 % 7 + 0.5, 2 * 3999 % 7 + 0.5, 3 * 3999 % 7 + 0.5]
 
 
 # What users may say of a file

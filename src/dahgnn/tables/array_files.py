@@ -8,33 +8,32 @@ labels and ids are arrays beside it. Those of an NPY file are other NPY files. C
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from dataclasses import replace
+import math
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dahgnn.checks import did_you_mean
+from dahgnn.tables.memory import check_memory
 from dahgnn.tables.messages import listed
-from dahgnn.tables.sources import Cells, Source, Wanted, opened, text_array
+from dahgnn.tables.sources import MOST_COLUMNS, Cells, Source, Wanted, opened, text_array, too_wide
 
 
-def _load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of an NPZ file by name, or that of an NPY file under its path."""
-    with opened(path) as file:
-        try:
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.ndarray) != (path.suffix.lower() == ".npy"):
-                raise ValueError("its name ends in the other of .npy and .npz")
-            if isinstance(content, np.ndarray):
-                return {str(path): content}
-            return {name: np.asarray(content[name]) for name in content.files}
-        except Exception as error:  # NumPy raises whatever it happens upon in damaged bytes
-            reason = str(error) or type(error).__name__
-            raise ValueError(
-                f"The file {path} is cut, damaged, of another kind, or holds Python objects, which are never "
-                f"loaded ({reason}). Save plain arrays with numpy.save or numpy.savez."
-            ) from error
+@dataclass(frozen=True)
+class _Head:
+    """What the beginning of an array says of it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions there are."""
+        return len(self.shape)
 
 
 def read_npy(path: Path, wanted: Wanted) -> Source:
@@ -43,20 +42,39 @@ def read_npy(path: Path, wanted: Wanted) -> Source:
     for name in names:
         if name is not None and Path(name).suffix.lower() != ".npy":
             raise ValueError(f"Labels and ids beside an NPY file must be in NPY files. Got '{name}'.")
-    parts = {name: _load_arrays(Path(name)) for name in (str(path), *names) if name is not None}
-    arrays = {name: array for name, part in parts.items() for array in part.values()}
+    arrays = {name: _load_array(Path(name), name == str(path)) for name in (str(path), *names) if name}
     return _from_arrays(path, arrays, str(path), wanted)
 
 
+def _load_array(path: Path, is_wide: bool) -> np.ndarray:
+    with opened(path) as file:
+        with _explained(path):
+            head = _read_head(file, path.stat().st_size)
+        _check_size(path, str(path), head, is_wide)
+        file.seek(0)
+        with _explained(path):
+            return _read_array(file)
+
+
 def read_npz(path: Path, wanted: Wanted) -> Source:
-    """Read an NPZ file."""
-    arrays = _load_arrays(path)
-    for name, role in ((wanted.label, "label"), (wanted.id, "id")):
-        if name is not None and name not in arrays:
-            hint = did_you_mean(name, arrays) or f"It has {listed(list(arrays))}."
-            raise ValueError(f"The file {path} must have an array '{name}' for --{role}. Got none. {hint}")
-    others = [name for name in arrays if name not in (wanted.label, wanted.id)]
-    features = _pick_features(path, {name: arrays[name] for name in others})
+    """Read an NPZ file, and of it only the arrays that are used."""
+    with opened(path) as file:
+        with _explained(path):
+            archive = zipfile.ZipFile(file)
+            heads = _read_heads(archive)
+        for name, role in ((wanted.label, "label"), (wanted.id, "id")):
+            if name is not None and name not in heads:
+                hint = did_you_mean(name, heads) or f"It has {listed(list(heads))}."
+                raise ValueError(
+                    f"The file {path} must have an array '{name}' for --{role}. Got none. {hint}"
+                )
+        others = [name for name in heads if name not in (wanted.label, wanted.id)]
+        features = _pick_features(path, {name: heads[name] for name in others})
+        used = [name for name in (features, wanted.label, wanted.id) if name is not None]
+        for name in used:
+            _check_size(path, name, heads[name], name == features)
+        with _explained(path):
+            arrays = {name: _unpack(archive, name) for name in used}
     source = _from_arrays(path, arrays, features, wanted)
     others.remove(features)
     notes = [f"The features are the array '{features}'."]
@@ -65,7 +83,61 @@ def read_npz(path: Path, wanted: Wanted) -> Source:
     return replace(source, notes=(*notes, *source.notes))
 
 
-def _pick_features(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # NumPy raises whatever it happens upon in damaged bytes
+        reason = str(error) or type(error).__name__
+        raise ValueError(
+            f"The file {path} is cut, damaged, of another kind, or holds Python objects, which are never "
+            f"loaded ({reason}). Save plain arrays with numpy.save or numpy.savez."
+        ) from error
+
+
+def _read_heads(archive: zipfile.ZipFile) -> dict[str, _Head]:
+    """Return what the arrays of an archive promise to be, before any is unpacked."""
+    heads = {}
+    for member in archive.infolist():
+        if member.filename.endswith(".npy"):
+            with archive.open(member) as file:
+                heads[member.filename.removesuffix(".npy")] = _read_head(file, member.file_size)
+    return heads
+
+
+def _unpack(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with archive.open(f"{name}.npy") as file:
+        return _read_array(file)
+
+
+def _read_array(file: Any) -> np.ndarray:
+    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def _read_head(file: Any, n_bytes: int) -> _Head:
+    """Read the beginning of an array, and see whether a file of so many bytes can hold the rest."""
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError("an array has no plain numbers or text")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError("an array has objects")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > n_bytes - file.tell():
+        raise ValueError(f"it ends before the {shape} values that it promises")
+    return _Head(shape, dtype)
+
+
+def _check_size(path: Path, name: str, head: _Head, is_wide: bool) -> None:
+    """Refuse an array before it is unpacked if it has too many columns, or more numbers than memory holds."""
+    width = math.prod(head.shape[1:])
+    if is_wide and width > MOST_COLUMNS:
+        raise too_wide(path, width)
+    # Features become float32 or wider.
+    check_memory(f"The array '{name}' of {path}", math.prod(head.shape) * max(head.dtype.itemsize, 4))
+
+
+def _pick_features(path: Path, arrays: Mapping[str, _Head]) -> str:
     for name in ("X", "features"):
         if name in arrays:
             return name

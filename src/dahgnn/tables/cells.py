@@ -20,8 +20,9 @@ REMEDY = "Drop it with --drop, use it as --id, or turn it into numbers."
 def classify(source: Source, name: str, missing: Missing) -> tuple[str, np.ndarray]:
     """Return "number" or "flag" and float64 values in range (NaN is missing), or "text" and texts."""
     cells = source.cells[name]
-    if isinstance(cells, UnsupportedCells):
-        raise ValueError(f"The column '{name}' must hold numbers, flags or text. Got {cells.type}. {REMEDY}")
+    if isinstance(cells, UnsupportedCells) or cells.ndim > 1 or cells.dtype.kind == "M":
+        got = _name_of(cells)
+        raise ValueError(f"The column '{name}' must hold numbers, flags or text. Got {got}. {REMEDY}")
     if cells.dtype != object:
         with np.errstate(over="ignore"):  # a wider float becomes infinite, which is refused
             values = missing.in_numbers(cells.astype(np.float64))
@@ -34,6 +35,12 @@ def classify(source: Source, name: str, missing: Missing) -> tuple[str, np.ndarr
     if distinct <= FLAGS.keys():
         return "flag", np.array([math.nan if text is None else FLAGS[text] for text in texts])
     return "text", text_array(texts)
+
+
+def _name_of(cells: Cells) -> str:
+    if isinstance(cells, UnsupportedCells):
+        return cells.type
+    return "vectors" if cells.ndim > 1 else "dates or times"
 
 
 def _in_range(source: Source, name: str, values: np.ndarray) -> np.ndarray:
