@@ -8,6 +8,7 @@ from PIL import Image
 from report_cases import HOSTILE, Reader
 
 from dahgnn.report.embedding import MOST_POINTS, Panel, draw_pair, interactive_embedding
+from dahgnn.report.html import colour
 
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2])
 
@@ -78,27 +79,15 @@ def test_the_sprite_sheet_holds_each_image_where_the_page_looks(tmp_path, channe
         assert torch.equal(torch.tensor(list(tile.tobytes())).view(expected.shape), expected.long())
 
 
-def test_every_node_is_a_point_and_the_wrong_test_nodes_have_rings(tmp_path):
+def test_every_node_is_a_point_and_the_wrong_test_nodes_are_named(tmp_path):
     data = page_of(tmp_path / "a.html", PANELS, LABELS, make_images()).data()
     assert data["labels"] == LABELS.tolist()
-    assert data["predictions"] == [[1, 1, 2, 0, 1, 0], [0, 1, 2, 0, 1, 2]]
-    for figure, wrong in zip(data["figures"], ([5], []), strict=True):
-        assert {trace["type"] for trace in figure["data"]} == {"scattergl"}
-        points = [trace for trace in figure["data"] if "customdata" in trace]
-        places = {
-            node: (x, y)
-            for trace in points
-            for node, x, y in zip(trace["customdata"], trace["x"], trace["y"], strict=True)
-        }
-        assert places == {node: (2.0 * node, 2.0 * node + 1) for node in range(6)}
-        for trace in points:
-            groups = {
-                f"class-{LABELS[node]} {'wrong' if node in wrong else 'right'}"
-                for node in trace["customdata"]
-            }
-            assert groups == {trace["legendgroup"]}
-        rings = [trace for trace in figure["data"] if trace.get("meta") == "ring"]
-        assert [x for trace in rings for x in trace["x"]] == [2.0 * node for node in wrong]
+    assert [panel["predictions"] for panel in data["panels"]] == [[1, 1, 2, 0, 1, 0], [0, 1, 2, 0, 1, 2]]
+    assert [panel["wrong"] for panel in data["panels"]] == [[5], []]
+    for panel in data["panels"]:
+        assert panel["x"] == [2.0 * node for node in range(6)]
+        assert panel["y"] == [2.0 * node + 1 for node in range(6)]
+    assert data["colours"] == {str(label): colour(label) for label in range(3)}
 
 
 def test_foreign_text_stays_text(tmp_path):
@@ -108,13 +97,10 @@ def test_foreign_text_stays_text(tmp_path):
     )
     tags = [tag for tag, _ in reader.elements]
     assert "img" not in tags
-    assert tags.count("script") == 3
+    assert tags.count("script") == 2
     assert reader.text.count(HOSTILE) == 4  # title, heading, panel, class
     assert reader.addresses() == []
-    names = {trace["name"] for trace in reader.data()["figures"][0]["data"]}
-    assert not any("<" in name for name in names)
     assert reader.data()["names"]["0"] == HOSTILE  # set as text by the page
-    assert "innerHTML" not in reader.scripts[2]
 
 
 def test_the_page_repeats(tmp_path):

@@ -7,7 +7,7 @@ from report_cases import Reader
 from dahgnn.cli.commands import main
 from dahgnn.report.fit_contents import MAPS
 
-pytest.importorskip("plotly")
+pytest.importorskip("openTSNE")
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (64,), (8, 6), (6, 8, 3)], ids=str)

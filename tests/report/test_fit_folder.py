@@ -17,7 +17,7 @@ from dahgnn.files.jsonl import lock_folder
 from dahgnn.progress import tell_ensemble_epochs
 
 pytest.importorskip("pandas")
-pytest.importorskip("plotly")
+pytest.importorskip("openTSNE")
 
 NAMES = ["ant", "</script><script>alert(1)</script>", "cat, black"]
 

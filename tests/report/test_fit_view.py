@@ -22,6 +22,24 @@ def spoiled(name, place, value):
     return {name: array}
 
 
+def assessed(**changes):
+    found = {
+        "confusion": [[1, 0, 0]] * 3,
+        "recall": [1.0, None, 0.5],
+        "precision": [None] * 3,
+        "accuracy": None,
+        "baselines": {},
+        "doubtful": [],
+    }
+    return {"assessment": found | changes}
+
+
+def test_an_assessment_that_fits_stays():
+    view = make_view(**assessed(), position=None, estimate=(0.9, 0.8, 1.0))
+    assert check_view(view).assessment is view.assessment
+    assert check_view(view).position is None
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -43,6 +61,12 @@ def spoiled(name, place, value):
         ({"members": np.zeros(60, dtype=int)}, r"'members' .* of shape \(60, k \+ 1\)"),
         ({"members": np.zeros((60, 0), dtype=int)}, r"'members' .* of shape \(60, 0\)"),
         (spoiled("attention", (4, 0), 2), "'attention' .* sum to 1"),
+        ({"estimate": (0.9, 0.95, 0.99)}, "'estimate' .* an accuracy and its interval"),
+        (assessed(confusion=[[1, 2], [3, 4]]), "'assessment' .* a confusion matrix of 3 × 3 counts"),
+        (assessed(confusion=[[-1] * 3] * 3), "'assessment' .* a confusion matrix of 3 × 3 counts"),
+        (assessed(recall=[1.0]), "'assessment' .* of 3 classes. Got 1"),
+        (assessed(baselines={"majority": 1.5}), "'assessment' .* shares from 0 to 1. Got 1.5"),
+        (assessed(doubtful=[{"row": 60}]), "'assessment' .* of rows from 0 to 59. Got 60"),
         ({"best_epochs": [-1]}, "'best_epochs' .* at least 0"),
         ({"details": [{}]}, "'details' .* of length 60, one for each id. Got 1"),
         ({"images": np.zeros((60, 4), dtype=np.uint8)}, r"'images' .* \(60, height, width\) or"),

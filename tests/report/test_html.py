@@ -1,12 +1,15 @@
 import base64
 import hashlib
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from jinja2 import UndefinedError
 from report_cases import HOSTILE, Reader
 
+import dahgnn.report
 from dahgnn.report.html import COLOURS, chart_text, clean_text, colour, data_block, environment, render_page
 
 
@@ -88,9 +91,9 @@ def test_text_of_charts_is_shown_as_it_is():
     assert chart_text("<b>&</b>") == "&lt;b&gt;&amp;&lt;/b&gt;"
 
 
-def render(source, assets=(), title="A page", data=None, webgl=False, **context):
+def render(source, assets=(), title="A page", data=None, plotly=False, **context):
     template = environment().from_string(source)
-    return render_page(template, context, title=title, data=data or {}, assets=assets, webgl=webgl)
+    return render_page(template, context, title=title, data=data or {}, assets=assets, plotly=plotly)
 
 
 PAGE = '{% extends "page.html" %}{% import "parts.html" as parts %}{% block body %}BODY{% endblock %}'
@@ -102,7 +105,7 @@ def test_a_template_shows_text_as_it_is(text):
         render(PAGE.replace("BODY", '<p title="{{ text }}">{{ text }}</p>'), title=text, text=text)
     )
     tags = [tag for tag, _ in reader.elements]
-    assert tags[-4:] == ["p", "script", "script", "script"]
+    assert tags[-3:] == ["p", "script", "script"]
     assert next(a for tag, a in reader.elements if tag == "p") == {"title": text}
     assert reader.text.count(text) == 2
 
@@ -125,13 +128,14 @@ def test_a_button_of_the_legend_escapes_its_text():
     assert reader.elements[place + 1][1] == {"class": "dashed", "style": f"--c:{colour(2)}"}
 
 
-def test_the_page_runs_its_own_scripts_and_loads_nothing():
-    assets = ["fit_page.css", "fit_page.js"]
-    text = render(PAGE.replace("BODY", "<p>here</p>"), assets, title=HOSTILE, data={"a": HOSTILE})
-    reader = Reader(text)
+@pytest.mark.parametrize("plotly", [False, True])
+def test_the_page_runs_its_own_scripts_and_loads_nothing(plotly):
+    assets = ["fit_page.css", "map_index.js", "map_painters.js", "map.js", "fit_page.js"]
+    source = PAGE.replace("BODY", "<p>here</p>")
+    reader = Reader(render(source, assets, title=HOSTILE, data={"a": HOSTILE}, plotly=plotly))
     tags = [tag for tag, _ in reader.elements]
     assert "img" not in tags
-    assert (tags.count("script"), tags.count("style")) == (3, 2)
+    assert (tags.count("script"), tags.count("style")) == (2 + plotly, 2)
     assert reader.data() == {"a": HOSTILE}
     assert HOSTILE in reader.text  # the title
     assert reader.addresses() == []
@@ -145,8 +149,34 @@ def test_the_page_runs_its_own_scripts_and_loads_nothing():
         assert f"'sha256-{digest}'" in policy
 
 
-def test_webgl_is_the_one_reason_to_compile_code():
-    assert "'unsafe-eval'" in render(PAGE, webgl=True)[:600]
+def test_modules_become_one_without_their_imports():
+    script = Reader(render(PAGE, ["map_index.js", "map_painters.js", "map.js"])).scripts[-1]
+    assert "\nimport " not in script
+    assert script.index("function indexPoints") < script.index("function createPainter")
+    assert script.index("function createPainter") < script.index("function createMap")
+
+
+ASSETS = Path(dahgnn.report.__file__).parent / "assets"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("map_index.js", "map_painters.js", "map.js", "fit_page.js"),
+        ("map_index.js", "map_painters.js", "map.js", "embedding.js"),
+        ("charts.js", "experiment_page.js"),
+    ],
+    ids=lambda names: names[-1],
+)
+def test_modules_of_a_page_share_no_name_and_come_after_what_they_import(names):
+    found, seen = [], {"./page.js"}
+    for name in ("page.js", *names):
+        source = (ASSETS / name).read_text(encoding="utf-8")
+        assert set(re.findall(r"^import .* from '(.*)';$", source, re.M)) <= seen
+        seen.add(f"./{name}")
+        found += re.findall(r"^(?:export )?(?:const|let|function|class) (\w+)", source, re.M)
+        assert not re.search(r"\beval\(|new Function|innerHTML|insertAdjacent|document\.write", source)
+    assert len(found) == len(set(found)) > 3
 
 
 def test_the_same_arguments_give_the_same_page():

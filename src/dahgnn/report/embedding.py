@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dahgnn.checks import as_indices, as_labels, bad_type, bad_value
 from dahgnn.files.atomic import replacing
-from dahgnn.report.html import chart_text, colour, render_page
+from dahgnn.report.html import colour, render_page
 from dahgnn.report.image_sheets import image_sheet
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def interactive_embedding(
     classes: Sequence[str] | None = None,
     title: str = "Learned embeddings",
 ) -> None:
-    """Write one HTML file with the embeddings as WebGL charts; a point under the pointer shows its image.
+    """Write one HTML file with the embeddings as maps; a point under the pointer shows its image.
 
     Parameters
     ----------
@@ -156,17 +156,15 @@ def interactive_embedding(
         },
         title=title,
         data={
-            "figures": [_figure(panel, labels, names) for panel in panels],
-            "predictions": [panel.predictions.tolist() for panel in panels],
+            "panels": [_places(panel, labels) for panel in panels],
             "labels": labels.tolist(),
-            # The tooltip sets these as text, so that they need no escape.
             "names": {str(label): name for label, name in names.items()},
+            "colours": {str(label): colour(label) for label in names},
             "sprite": image_sheet(_with_channels_last(images), columns),
             "columns": columns,
             "size": [images.shape[3], images.shape[2]],
         },
-        assets=("embedding.js",),
-        webgl=True,
+        assets=("map.css", "map_index.js", "map_painters.js", "map.js", "embedding.js"),
     )
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="")
@@ -206,62 +204,13 @@ def _with_channels_last(images: Tensor) -> NDArray[Any]:
     return np.asarray(pixels[..., 0] if pixels.shape[3] == 1 else pixels)
 
 
-def _figure(panel: Panel, labels: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
-    """Return the traces of the right ones, the wrong ones and the rings around these, a class each."""
-    is_wrong = torch.zeros(len(labels), dtype=torch.bool)
-    is_wrong[panel.wrong(labels)] = True
-    # The wrong ones come last, above the crowd.
-    traces = [
-        make(panel, nodes, f"class-{label} {group}", names[label], colour(label))
-        for make, group, kept in (
-            (_points, "right", ~is_wrong),
-            (_points, "wrong", is_wrong),
-            (_rings, "wrong", is_wrong),
-        )
-        for label in names
-        if len(nodes := torch.nonzero((labels == label) & kept).flatten())
-    ]
-    axis = {"visible": False, "zeroline": False}
-    layout = {
-        "showlegend": False,
-        "hovermode": "closest",
-        "dragmode": "pan",
-        "margin": {"l": 4, "r": 4, "t": 4, "b": 4},
-        "xaxis": axis,
-        "yaxis": {**axis, "scaleanchor": "x"},
-    }
-    return {"data": traces, "layout": layout}
-
-
-def _points(panel: Panel, nodes: Tensor, group: str, name: str, mark: str) -> dict[str, Any]:
+def _places(panel: Panel, labels: Tensor) -> dict[str, Any]:
+    """Return where the nodes of a panel stand, to a hundredth, finer than any screen shows a t-SNE."""
+    x, y = ([round(value, 2) for value in panel.layout[:, axis].tolist()] for axis in (0, 1))
     return {
-        "type": "scattergl",
-        "mode": "markers",
-        "name": chart_text(name),
-        "legendgroup": group,
-        **_coordinates(panel, nodes),
-        "customdata": nodes.tolist(),
-        # The page shows its own box; plotly still tells which node is meant.
-        "hoverinfo": "none",
-        "marker": {"color": mark, "size": 5},
-    }
-
-
-def _rings(panel: Panel, nodes: Tensor, group: str, name: str, _: str) -> dict[str, Any]:
-    return {
-        "type": "scattergl",
-        "mode": "markers",
-        "meta": "ring",
-        "name": chart_text(name),
-        "legendgroup": group,
-        **_coordinates(panel, nodes),
-        "hoverinfo": "skip",
-        "marker": {"size": 9, "symbol": "circle-open", "line": {"width": 1.2}},
-    }
-
-
-def _coordinates(panel: Panel, nodes: Tensor) -> dict[str, list[float]]:
-    """Return x and y to a hundredth, finer than any screen shows a layout of t-SNE."""
-    return {
-        axis: [round(v, 2) for v in panel.layout[nodes, place].tolist()] for place, axis in enumerate("xy")
+        "title": panel.title,
+        "x": x,
+        "y": y,
+        "predictions": panel.predictions.tolist(),
+        "wrong": panel.wrong(labels).tolist(),
     }

@@ -113,8 +113,10 @@ def page(lines: Sequence[Line], spec: Mapping[str, Any], summary: Summary) -> st
             for place, method in enumerate(summary.methods)
         ],
     }
-    assets = ("experiment_page.js",)
-    return render_page("experiment_page.html", context, title=summary.title, data=data, assets=assets)
+    assets = ("charts.js", "experiment_page.js")
+    return render_page(
+        "experiment_page.html", context, title=summary.title, data=data, assets=assets, plotly=True
+    )
 
 
 def _facts(summary: Summary) -> list[tuple[str, str]]:

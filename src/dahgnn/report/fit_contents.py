@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dahgnn._version import __version__
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import attention_to_hyperedges, traces_of
 from dahgnn.report.fit_view import FitView
@@ -30,27 +31,15 @@ _ENDS = {"held_out": "held-out labels", "max_epochs": "the most epochs", "interr
 Array = NDArray[Any]
 
 
-def _say_estimate(estimate: Mapping[str, Any]) -> str:
-    accuracy, low, high = (100 * estimate[name] for name in ("accuracy", "low", "high"))
-    return f"{accuracy:.1f} % ({low:.0f} to {high:.0f} %)"
-
-
 def gather_view(
     title: str, table: Table, classifier: DAHGNNClassifier, metrics: dict[str, Any], kind: str
 ) -> FitView:
     """Gather what the page shows; ``kind`` is one of `MAPS`."""
-    n = len(table.ids)
     names = [str(name) for name in classifier.classes_]
     places = {name: place for place, name in enumerate(names)}
     position, projection = _position(classifier, kind)
     members, attention = _own_hyperedges(classifier)
-    estimate = metrics["estimate"]
     images = _as_images(table.source)
-    facts = {
-        "rows": f"{n:,}, of which {metrics['labelled']:,} are labelled",
-        "expected to be right": "–" if estimate is None else _say_estimate(estimate),
-        "fit": f"{metrics['seconds']:.0f} s, {_networks(metrics)}, ended by {_ENDS[metrics['stopped']]}",
-    }
     return FitView(
         title=title,
         ids=table.ids,
@@ -65,17 +54,33 @@ def gather_view(
         attention=attention,
         history=classifier.history_,
         best_epochs=[classifier.best_epoch_] * len(classifier.networks_),
-        metrics=facts,
+        estimate=_estimate(metrics),
+        assessment=metrics.get("assessment"),
+        facts=_facts(classifier, metrics),
+        notes=table.notes,
         details=None if images is not None else _details(table.source),
+        n_columns=len(table.source.cells),
         images=images,
         projection=projection,
     )
 
 
-def _networks(metrics: dict[str, Any]) -> str:
-    """Say how many networks there are, and how long they were trained."""
+def _estimate(metrics: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    found = metrics["estimate"]
+    return None if found is None else (found["accuracy"], found["low"], found["high"])
+
+
+def _facts(classifier: DAHGNNClassifier, metrics: Mapping[str, Any]) -> dict[str, str]:
+    """Say how the fit was made."""
     count, epochs = metrics["networks"], metrics["epochs"]
-    return f"{epochs} epochs" if count == 1 else f"{count} networks, up to {epochs} epochs"
+    trained = f"{epochs} epochs" if count == 1 else f"{count} networks, up to {epochs} epochs"
+    return {
+        "Fit": f"{metrics['seconds']:.0f} s, {trained}, ended by {_ENDS[metrics['stopped']]}",
+        "Features": f"{metrics['features']:,}",
+        "Neighbours of a row (k)": str(classifier.k_),
+        "Seed": str(classifier.random_state),
+        "Version": f"dahgnn {__version__}",
+    }
 
 
 def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array, str]:

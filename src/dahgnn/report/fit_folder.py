@@ -108,7 +108,7 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         The metrics.
     """
     check_choice("map", options.map, MAPS, "fit")
-    for name in ("jinja2", "openTSNE", "plotly"):
+    for name in ("jinja2", "openTSNE"):
         import_module(name)  # fails now rather than after the fit
     with ExitStack() as stack:
         was_there = folder.is_dir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,8 @@ class FitView:
         What those networks say of them.
     density : ndarray of float, (n,)
         The density around each row.
-    position : ndarray of float, (n, 2)
-        Where each row stands on the map.
+    position : ndarray of float, (n, 2), or None
+        Where each row stands on the map; None is a page without a map.
     members : ndarray of int, (n, k + 1)
         Nodes of the hyperedge centred at each row, the centre first; −1 fills up.
     attention : ndarray of float, (n, k + 1)
@@ -49,10 +49,18 @@ class FitView:
         `validation_loss`, `train_accuracy` and `validation_accuracy`. What is missing or NaN is not drawn.
     best_epochs : sequence of int
         The epoch of each network whose weights gave the probabilities.
-    metrics : mapping of str to str
-        Facts for the head, as ``{"held-out accuracy": "94.2 % of 200"}``.
+    estimate : tuple of three floats, or None
+        The accuracy that is expected on unlabelled rows, and the ends of its interval of 95 % confidence.
+    assessment : mapping, optional
+        What held-out labels say, as `dahgnn.report.assessment.Assessment.as_dict` returns it.
+    facts : mapping of str to str
+        What the page says of how the fit was made, as ``{"seed": "0"}``.
+    notes : sequence of str
+        What was understood of the table, in sentences.
     details : sequence of mappings, n, optional
         A few more columns of each row.
+    n_columns : int, optional
+        How many columns there are, of which ``details`` has the first.
     images : ndarray of uint8, (n, h, w) or (n, h, w, 3), optional
         The picture of each row. The page says so where they are too many to be shown.
     projection : str, optional
@@ -67,13 +75,17 @@ class FitView:
     held_out: NDArray[Any]
     held_out_probabilities: NDArray[Any]
     density: NDArray[Any]
-    position: NDArray[Any]
+    position: NDArray[Any] | None
     members: NDArray[Any]
     attention: NDArray[Any]
     history: Sequence[Mapping[str, float]]
     best_epochs: Sequence[int]
-    metrics: Mapping[str, str]
+    estimate: tuple[float, float, float] | None = None
+    assessment: Mapping[str, Any] | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
     details: Sequence[Mapping[str, str]] | None = None
+    n_columns: int | None = None
     images: NDArray[Any] | None = None
     projection: str | None = None
 
@@ -102,7 +114,7 @@ def check_view(view: FitView) -> FitView:
         probabilities=_shares(view, "probabilities", (n, c)),
         given=_integers(view, "given", (n,), -1, c - 1),
         density=_numbers(view, "density", (n,)),
-        position=_numbers(view, "position", (n, 2)),
+        position=None if view.position is None else _numbers(view, "position", (n, 2)),
         members=_integers(view, "members", hyperedges, -1, n - 1),
         attention=_shares(view, "attention", hyperedges),
     )
@@ -115,6 +127,9 @@ def check_view(view: FitView) -> FitView:
         _check_held_out(found)
     _check_hyperedges(found)
     _check_images(found)
+    _check_estimate(found)
+    if found.assessment is not None:
+        _check_assessment(found.assessment, n, c)
     return found
 
 
@@ -178,3 +193,28 @@ def _check_images(view: FitView) -> None:
     if len(shape) not in (3, 4) or shape[0] != n or shape[3:] not in ((), (3,)) or 0 in shape:
         expected = f"of shape ({n}, height, width) or ({n}, height, width, 3)"
         raise bad_value("images", "FitView", expected, f"shape {shape}")
+
+
+def _check_estimate(view: FitView) -> None:
+    if view.estimate is None:
+        return
+    accuracy, low, high = view.estimate
+    slack = 1e-9  # the ends of an interval are rounded
+    if not -slack <= low <= accuracy + slack <= high + 2 * slack <= 1 + 3 * slack:
+        raise bad_value("estimate", "FitView", "an accuracy and its interval, from 0 to 1", view.estimate)
+
+
+def _check_assessment(found: Mapping[str, Any], n: int, c: int) -> None:
+    counts = np.asarray(found["confusion"])
+    if counts.shape != (c, c) or counts.dtype.kind not in "iu" or counts.min() < 0:
+        got = f"shape {counts.shape} of {counts.dtype}"
+        raise bad_value("assessment", "FitView", f"a confusion matrix of {c} × {c} counts", got)
+    shares = [found["accuracy"], *found["recall"], *found["precision"], *found["baselines"].values()]
+    if len(found["recall"]) != c or len(found["precision"]) != c:
+        raise bad_value("assessment", "FitView", f"of {c} classes", len(found["recall"]))
+    for share in shares:
+        if share is not None and not 0 <= share <= 1:
+            raise bad_value("assessment", "FitView", "shares from 0 to 1", share)
+    for label in found["doubtful"]:
+        if not 0 <= label["row"] < n:
+            raise bad_value("assessment", "FitView", f"of rows from 0 to {n - 1}", label["row"])

@@ -154,7 +154,7 @@ def render_page(
     title: str,
     data: object,
     assets: Sequence[str] = (),
-    webgl: bool = False,
+    plotly: bool = False,
 ) -> str:
     """Compose the file of a page.
 
@@ -169,10 +169,10 @@ def render_page(
     data : object
         What JSON can hold; the scripts find it as ``data``.
     assets : sequence of str
-        Names of style sheets and scripts in ``assets/`` that the page has besides those of every page. The
-        scripts run after plotly.js and ``page.js``.
-    webgl : bool
-        Whether plotly may compile the functions that its WebGL traces need.
+        Names of style sheets and scripts in ``assets/`` that the page has besides those of every page. A
+        script comes after those that it imports.
+    plotly : bool
+        Whether the page has plotly.js, too.
 
     Returns
     -------
@@ -180,32 +180,42 @@ def render_page(
         The same for the same arguments.
     """
     from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
 
     styles = [_asset(name) for name in ("page.css", *assets) if name.endswith(".css")]
-    code = "".join(_asset(name) for name in ("page.js", *assets) if name.endswith(".js"))
-    scripts = [get_plotlyjs(), f"(() => {{{code}}})();"]
+    module = _joined([name for name in ("page.js", *assets) if name.endswith(".js")])
+    library = _plotly() if plotly else ""
+    scripts = [script for script in (library, module) if script]
     frame = {
         "title": title,
-        "policy": Markup(_policy(scripts, webgl)),  # noqa: S704, digests and fixed words alone
+        "policy": Markup(_policy(scripts)),  # noqa: S704, digests and fixed words alone
         "styles": [Markup(style) for style in styles],  # noqa: S704, files of the package
-        "scripts": [Markup(script) for script in scripts],  # noqa: S704, files of the package and of plotly
+        "library": Markup(library),  # noqa: S704, a file of plotly
+        "module": Markup(module),  # noqa: S704, files of the package
         "data_block": Markup(data_block(clean_values(data))),  # noqa: S704, without any sign that begins markup
     }
     return environment().get_template(template).render({**context, **frame})
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Return modules as one: what they import of each other is there already."""
+    lines = (line for name in names for line in _asset(name).splitlines())
+    return "\n".join(line for line in lines if not line.startswith("import "))
 
 
 def _asset(name: str) -> str:
     return resources.files("dahgnn.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _policy(scripts: Sequence[str], webgl: bool) -> str:
+def _policy(scripts: Sequence[str]) -> str:
     """Return the rule by which a browser runs these scripts and loads nothing."""
     sources = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
-    compiled = " 'unsafe-eval'" if webgl else ""
-    return (
-        f"default-src 'none'; script-src {sources}{compiled}; style-src 'unsafe-inline'; img-src data: blob:"
-    )
+    return f"default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def _digest(script: str) -> str:

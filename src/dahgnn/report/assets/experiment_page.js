@@ -1,3 +1,6 @@
+import {data, find} from './page.js';
+import {draw} from './charts.js';
+
 for (const [id, figure] of Object.entries(data.figures)) draw(id, figure.data, figure.layout);
 const margin = {l: 52, r: 14, t: 14, b: 46};
 const faded = hex => 'rgba(' + [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16)) + ',0.16)';

@@ -1,5 +1,10 @@
-// Runs after page.js. Text of the data only ever becomes text, never markup.
-const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
+// The page of a fit: its map, its legend, and the panel of the chosen row.
+// Text of the data only ever becomes text, never markup.
+import {data, find} from './page.js';
+import {createMap} from './map.js';
+import {MARKS, SHAPES} from './map_painters.js';
+
+const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array};
 function unpacked([kind, text]) {
   const raw = atob(text), bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
@@ -8,9 +13,10 @@ function unpacked([kind, text]) {
 const {x, y, first, second, top: best, next, density, given, members, weights} =
   Object.fromEntries(Object.entries(data.arrays).map(([name, packed]) => [name, unpacked(packed)]));
 const {ids, classes, details, images, colours} = data;
-const n = ids.length, size = members.length / n, grey = 'rgba(128,134,145,0.3)';
+const n = ids.length, size = members.length / n;
 
 const percent = share => (100 * share).toFixed(1) + '\u00a0%';
+const count = number => number.toLocaleString('en');
 function brief(text, most = 80) {
   const letters = [...text];
   return letters.length > most ? letters.slice(0, most - 1).join('') + '…' : text;
@@ -21,7 +27,13 @@ function make(name, kind, ...children) {
   element.append(...children);
   return element;
 }
-// An element of its own keeps marks of direction in text of the data from turning what follows.
+function button(text, kind, act) {
+  const element = make('button', kind, text);
+  element.type = 'button';
+  element.addEventListener('click', act);
+  return element;
+}
+// An element of its own keeps letters of the data that run from right to left from turning what follows.
 const isolated = text => make('bdi', '', text);
 function cut(text) {
   const element = make('bdi', 'cut', brief(text));
@@ -29,90 +41,114 @@ function cut(text) {
   return element;
 }
 
-// The map: one trace, the labelled rows last, above the crowd.
-const order = new Int32Array(n);
-{
-  let at = 0;
-  for (const labelled of [false, true])
-    for (let i = 0; i < n; i++) if (given[i] >= 0 === labelled) order[at++] = i;
-}
-const ordered = (values, Kind = Float32Array) => Kind.from(order, i => values[i]);
-const steps = [grey, ...colours].flatMap((colour, i, all) =>
-  [[i / all.length, colour], [(i + 1) / all.length, colour]]);
+// --- Colours: a class has one of its own, then one with another shape, then none ---
+
 const ramps = {confidence: ['#d64545', '#c39a1f', '#2f7ed8'], density: ['#17a2b8', '#8a63d2', '#e0457b']};
 const modes = {predicted: first, given, confidence: best, density};
-const trace = {type: 'scattergl', mode: 'markers', x: ordered(x), y: ordered(y), hoverinfo: 'none'};
-const hidden = {visible: false, zeroline: false};
-const layout = {showlegend: false, hovermode: 'closest', dragmode: 'pan', uirevision: 'map',
-  margin: {l: 6, r: 6, t: 6, b: 6}, xaxis: hidden, yaxis: {...hidden, scaleanchor: 'x'}};
-const small = innerWidth < 520 ? 0.7 : 1;
-const dot = (n < 3000 ? 8 : n < 15000 ? 6 : n < 40000 ? 4.5 : 3.5) * small;
-let mode = 'predicted', only = null;
-
-function marker() {
-  const look = {size: dot, opacity: 0.85};
-  if (mode in ramps) {
-    const [low, high] = data.ranges[mode], room = high > low ? 0 : 0.5;
-    return {...look, color: ordered(modes[mode]), cmin: low - room, cmax: high + room,
-      colorscale: ramps[mode].map((colour, i) => [i / 2, colour])};
-  }
-  const shade = k => k < 0 || only !== null && k !== only ? -1 : k % colours.length;
-  return {...look, color: Float32Array.from(order, i => shade(modes[mode][i])),
-    cmin: -1.5, cmax: colours.length - 0.5, colorscale: steps};
+const OPACITY = 225, UNTOLD = [128, 134, 145, 120], MOST_KEYS = 24;
+const parts = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
+const isTold = place => place >= 0 && place < colours.length * SHAPES.length;
+const shadeOf = place => isTold(place) ? [...parts(colours[place % colours.length]), OPACITY] : UNTOLD;
+const shapeOf = place => isTold(place) ? Math.floor(place / colours.length) : 0;
+function ramp(name, value) {
+  const [low, high] = data.ranges[name], stops = ramps[name].map(parts);
+  const at = 2 * (high > low ? Math.max(0, Math.min(1, (value - low) / (high - low))) : 0.5);
+  const from = Math.min(1, Math.floor(at)), share = at - from;
+  return [0, 1, 2].map(i => stops[from][i] * (1 - share) + stops[from + 1][i] * share);
 }
-const drawMap = () => draw('points', [{...trace, marker: marker()}], layout);
 
-function key(place, count) {
-  const mark = make('i'), name = place < 0 ? make('span', '', 'no label') : cut(classes[place]);
-  mark.style.setProperty('--c', place < 0 ? grey : colours[place % colours.length]);
-  const button = make('button', 'key', mark, name, make('small', '', count.toLocaleString('en')));
-  button.type = 'button';
-  button.disabled = place < 0;
-  button.setAttribute('aria-pressed', only === null || only === place);
-  button.addEventListener('click', () => {
+let mode = 'predicted', only = null, looped = null;
+const marks = new Uint8Array(n);
+for (let i = 0; i < n; i++) if (given[i] >= 0) marks[i] = MARKS.indexOf('ring');
+for (const i of data.doubtful) marks[i] = MARKS.indexOf('cross');
+
+function looks() {
+  const values = modes[mode], found = {colours: new Uint8Array(4 * n), shapes: new Uint8Array(n), marks};
+  const shades = mode in ramps ? null : [...classes.keys(), -1].map(shadeOf);
+  for (let i = 0; i < n; i++) {
+    const place = values[i];
+    found.colours.set(shades ? shades.at(place) : [...ramp(mode, place), OPACITY], 4 * i);
+    if (shades) found.shapes[i] = shapeOf(place);
+  }
+  if (looped || only !== null) found.raised = Uint8Array.from(values, place => place === only ? 1 : 0);
+  if (looped) found.raised.fill(0);
+  for (const i of looped ?? []) found.raised[i] = 1;
+  return found;
+}
+const map = x ? createMap(find('points'), {x, y, name: `Map of ${count(n)} rows`,
+  describe: i => `${ids[i]}: ${classes[first[i]]}, ${percent(best[i])}`,
+  onPoint: (i, place) => i < 0 ? leave() : showTip(i, place),
+  onChoose: (i, touch) => {
+    open(i, false);
+    // Beside the map the panel says it all, and the box would hide the lines.
+    if (!touch) leave();
+  },
+  onLoop: showLoop,
+  onLoopMode: on => find('loop').setAttribute('aria-pressed', on)}) : null;
+const drawMap = () => map?.setLooks(looks());
+
+// --- The legend ---
+
+function key(place, rows) {
+  const mark = make('i', SHAPES[shapeOf(place)]), [red, green, blue, opacity] = shadeOf(place);
+  mark.style.setProperty('--c', `rgb(${red} ${green} ${blue} / ${opacity / 255})`);
+  const name = place < 0 ? make('span', '', 'no label') : cut(classes[place]);
+  const element = button(mark, 'key', () => {
     only = only === place ? null : place;
-    for (const [i, other] of [...find('legend').children].entries())
-      other.setAttribute('aria-pressed', only === null || i === [...shown].indexOf(only));
+    looped = null;
+    pressKeys();
     drawMap();
   });
-  return button;
+  element.append(name, make('small', '', count(rows)));
+  element.dataset.place = place;
+  return element;
 }
-let shown = [];
-function drawLegend() {
-  if (mode in ramps) {
-    const [low, high] = data.ranges[mode], ramp = make('div', 'ramp');
-    const text = mode === 'confidence' ? percent : value => Number(value.toPrecision(3)).toString();
-    ramp.style.background = 'linear-gradient(to right,' + ramps[mode] + ')';
-    const ends = mode === 'density' && high > low ? ['≤ ', '≥ '] : ['', ''];
-    find('legend').replaceChildren(make('span', '', ends[0] + text(low)), ramp,
-      make('span', '', ends[1] + text(high)));
-    return;
-  }
+function pressKeys() {
+  for (const element of find('legend').querySelectorAll('.key'))
+    element.setAttribute('aria-pressed', only === Number(element.dataset.place));
+}
+function drawRamp() {
+  const [low, high] = data.ranges[mode], bar = make('div', 'ramp');
+  const text = mode === 'confidence' ? percent : value => Number(value.toPrecision(3)).toString();
+  bar.style.background = 'linear-gradient(to right,' + ramps[mode] + ')';
+  const ends = mode === 'density' && high > low ? ['≤ ', '≥ '] : ['', ''];
+  find('legend').replaceChildren(make('span', '', ends[0] + text(low)), bar,
+    make('span', '', ends[1] + text(high)));
+}
+function drawKeys() {
   const counts = new Int32Array(classes.length + 1);
-  for (const k of modes[mode]) counts[k + 1]++;
-  shown = [...classes.keys(), -1].filter(place => counts[place + 1]);
-  find('legend').replaceChildren(...shown.map(place => key(place, counts[place + 1])));
+  for (const place of modes[mode]) counts[place + 1]++;
+  const keys = [-1, ...classes.keys()].filter(place => counts[place + 1]).map(place =>
+    key(place, counts[place + 1]));
+  const rest = keys.splice(MOST_KEYS + 1);
+  const more = button(`… and ${count(rest.length)} more`, 'key', () => more.replaceWith(...rest));
+  find('legend').replaceChildren(...keys, ...rest.length ? [more] : []);
+  pressKeys();
 }
 function setMode(wanted) {
   mode = wanted;
   only = null;
-  for (const button of document.querySelectorAll('[data-mode]'))
-    button.setAttribute('aria-pressed', button.dataset.mode === mode);
-  drawLegend();
-  return drawMap();
+  for (const element of document.querySelectorAll('[data-mode]'))
+    element.setAttribute('aria-pressed', element.dataset.mode === mode);
+  if (mode in ramps) drawRamp();
+  else drawKeys();
+  drawMap();
 }
 
-// What is known of a row, as pairs of a name and nodes.
-function facts(i) {
-  const label = given[i] < 0 ? ['none'] : [isolated(brief(classes[given[i]]))];
+// --- What is known of a row, as pairs of a name and nodes ---
+
+const called = (place, share) => [isolated(brief(classes[place])), ', ' + percent(share)];
+function facts(i, mostColumns = Infinity) {
   const found = [
-    ['predicted', [isolated(brief(classes[first[i]])), ', ' + percent(best[i])]],
-    ['second', second[i] < 0 ? ['none'] : [isolated(brief(classes[second[i]])), ', ' + percent(next[i])]],
+    ['predicted', called(first[i], best[i])],
+    ['second', second[i] < 0 ? ['none'] : called(second[i], next[i])],
     ['margin', [percent(best[i] - next[i])]],
     ['density', [String(Number(density[i].toPrecision(4)))]],
-    ['given', label]];
-  details.columns.forEach((name, place) =>
-    found.push([brief(name, 40), [isolated(brief(details.rows[i][place], 160))]]));
+    ['given', given[i] < 0 ? ['none'] : [isolated(brief(classes[given[i]]))]]];
+  const shown = details.columns.slice(0, mostColumns);
+  shown.forEach((name, place) => found.push([brief(name, 40), [isolated(brief(details.rows[i][place], 160))]]));
+  if (shown.length < details.of && shown.length)
+    found.push(['', [make('small', '', `${count(shown.length)} of ${count(details.of)} columns`)]]);
   return found;
 }
 
@@ -138,150 +174,138 @@ function paint(canvas, i) {
   });
 }
 
-// Over the map: a ring at the row under the pointer, lines from the chosen row to its members.
-const chart = find('points'), tip = find('tip'), ring = find('ring');
-let pointed = null, chosen = null;
-function place(i) {
-  const {xaxis, yaxis} = chart._fullLayout;
-  return [xaxis._offset + xaxis.l2p(x[i]), yaxis._offset + yaxis.l2p(y[i])];
+// --- The box at the row under the pointer ---
+
+const tip = find('tip');
+function leave() { tip.style.display = 'none'; }
+function showTip(i, [left, top]) {
+  const [canvas, words] = tip.children;
+  canvas.style.display = images ? '' : 'none';
+  if (images) paint(canvas, i);
+  words.replaceChildren(make('b', '', isolated(brief(ids[i]))),
+    ...facts(i, 6).map(([name, nodes]) => make('p', '', ...name ? [isolated(name), ': '] : [], ...nodes)));
+  tip.style.display = 'flex';
+  const box = tip.getBoundingClientRect(), gap = 16;
+  const fit = (at, length, room) =>
+    Math.max(4, Math.min(at + gap + length > room ? at - gap - length : at + gap, room - length - 4));
+  tip.style.left = fit(left, box.width, innerWidth) + 'px';
+  tip.style.top = fit(top, box.height, innerHeight) + 'px';
 }
-function shape(name, values) {
-  const element = document.createElementNS('http://www.w3.org/2000/svg', name);
-  for (const [key, value] of Object.entries(values)) element.setAttribute(key, value);
-  return element;
-}
+
+// --- The panel of the chosen row, or of the rows inside a loop ---
+
+const panel = find('panel'), empty = [...panel.children];
+let chosen = null, before = null;
 function hyperedge(i) {
   const found = [];
   for (let at = i * size; at < (i + 1) * size; at++)
     if (members[at] >= 0) found.push([members[at], weights[at] / 65535]);
   return found.sort((a, b) => b[1] - a[1]);
 }
-function drawOver() {
-  ring.style.display = pointed === null ? 'none' : 'block';
-  if (!chart._fullLayout) return;
-  if (pointed !== null) [ring.style.left, ring.style.top] = place(pointed).map(at => at + 'px');
-  const shapes = [];
-  if (chosen !== null) {
-    const [x1, y1] = place(chosen), edge = hyperedge(chosen);
-    for (const [i, weight] of edge) {
-      const [x2, y2] = place(i), share = weight / (edge[0][1] || 1);
-      if (i !== chosen) shapes.push(shape('line', {x1, y1, x2, y2, 'stroke-width': 0.8 + 3.2 * share,
-        'stroke-opacity': 0.35 + 0.5 * share}));
-      shapes.push(shape('circle', {cx: x2, cy: y2, r: (i === chosen ? 9 : 5) * small}));
-    }
-  }
-  find('lines').replaceChildren(...shapes);
+function head(...names) {
+  const row = make('tr', '', ...names.map(name => Object.assign(make('th', '', name), {scope: 'col'})));
+  return make('thead', '', row);
 }
-
-function leave() {
-  tip.style.display = 'none';
-  pointed = null;
-  drawOver();
+function opener(i) {
+  const cell = make('th', '', button(cut(ids[i]), 'link', () => open(i, true)));
+  cell.scope = 'row';
+  return cell;
 }
-function showTip(i, event) {
-  const [canvas, words] = tip.children;
-  canvas.style.display = images ? '' : 'none';
-  if (images) paint(canvas, i);
-  words.replaceChildren(make('b', '', isolated(brief(ids[i]))),
-    ...facts(i).map(([name, nodes]) => make('p', '', isolated(name), ': ', ...nodes)));
-  tip.style.display = 'flex';
-  const box = tip.getBoundingClientRect(), gap = 16;
-  const fit = (at, length, room) =>
-    Math.max(4, Math.min(at + gap + length > room ? at - gap - length : at + gap, room - length - 4));
-  tip.style.left = fit(event.clientX, box.width, innerWidth) + 'px';
-  tip.style.top = fit(event.clientY, box.height, innerHeight) + 'px';
+function memberTable(i) {
+  const edge = hyperedge(i), most = edge[0][1] || 1;
+  const rows = edge.map(([member, weight]) => {
+    const bar = make('i');
+    bar.style.width = 100 * weight / most + '%';
+    const label = given[member] < 0 ? first[member] : given[member];
+    return make('tr', member === i ? 'own' : '', opener(member),
+      make('td', '', cut(classes[label]), ' ', make('small', '', given[member] < 0 ? 'predicted' : 'given')),
+      make('td', 'weight', percent(weight), bar));
+  });
+  return make('table', '', head('Row', 'Class', 'Attention'), make('tbody', '', ...rows));
 }
-
-// The panel of the chosen row.
-const empty = [...find('panel').children];
-let before = null;
-function button(text, kind, act) {
-  const element = make('button', kind, text);
-  element.type = 'button';
-  element.addEventListener('click', act);
-  return element;
-}
-function memberRow([i, weight], centre, most) {
-  const bar = make('i'), head = make('th', '', button(cut(ids[i]), 'link', () => open(i, true)));
-  head.scope = 'row';
-  if (i === centre) head.append(' (centre)');
-  bar.style.width = 100 * weight / (most || 1) + '%';
-  return make('tr', '', head, make('td', 'weight', percent(weight), bar),
-    make('td', '', cut(classes[first[i]])), make('td', '', given[i] < 0 ? '' : cut(classes[given[i]])));
-}
-function table(i) {
-  const edge = hyperedge(i), names = ['member', 'attention', 'predicted', 'given'];
-  const head = make('tr', '', ...names.map(name => make('th', '', name)));
-  for (const cell of head.children) cell.scope = 'col';
-  return make('div', 'box', make('table', '', make('thead', '', head),
-    make('tbody', '', ...edge.map(entry => memberRow(entry, i, edge[0][1])))));
-}
+// The address keeps the chosen row, where a page may change it.
 function keep(hash) {
-  // Within a notebook's frame the address is not the page's own to change.
-  try { history.replaceState(null, '', hash); } catch { /* The link is all that is lost. */ }
-}
-// Brings a row into view that is zoomed out of it.
-function reach(i) {
-  const {xaxis, yaxis} = chart._fullLayout, change = {};
-  for (const [name, axis, at] of [['xaxis', xaxis, x[i]], ['yaxis', yaxis, y[i]]]) {
-    const [low, high] = axis.range;
-    if (at < low || at > high)
-      change[name + '.range'] = [at - (high - low) / 2, at + (high - low) / 2];
-  }
-  if (Object.keys(change).length) Plotly.relayout(chart, change);
-}
-function approach(i) {
-  const edge = hyperedge(i).map(([member]) => member), change = {};
-  const far = values => Math.max(...edge.map(member => Math.abs(values[member] - values[i])));
-  const half = 1.3 * Math.max(far(x), far(y)) || 1;
-  for (const [name, at] of [['xaxis', x[i]], ['yaxis', y[i]]])
-    change[name + '.range'] = [at - half, at + half];
-  Plotly.relayout(chart, change);
+  try { history.replaceState(null, '', hash); } catch { /* a page in a frame may not */ }
 }
 function open(i, focus) {
   if (chosen === null) before = document.activeElement;
   chosen = i;
-  const parts = [make('h3', '', isolated(ids[i]), button('close', 'mode', close))];
+  const nodes = [make('h3', '', isolated(ids[i]), button('close', 'mode', close))];
   if (images) {
     const canvas = make('canvas');
     paint(canvas, i);
-    parts.push(canvas);
+    nodes.push(canvas);
   }
-  const list = make('dl', '', ...facts(i).flatMap(([name, nodes]) =>
-    [make('dt', '', isolated(name)), make('dd', '', ...nodes)]));
-  const panel = find('panel');
-  panel.replaceChildren(...parts, list,
-    make('h3', '', 'Its hyperedge, by attention', button('zoom', 'mode', () => approach(i))), table(i));
+  const list = make('dl', '', ...facts(i).flatMap(([name, values]) =>
+    [make('dt', '', isolated(name)), make('dd', '', ...values)]));
+  const title = make('h3', '', 'Its hyperedge, by attention');
+  const edge = hyperedge(i), strongest = edge[0]?.[1] || 1;
+  if (map) title.append(button('zoom', 'mode', () => map.showPoints(edge.map(([member]) => member))));
+  panel.replaceChildren(...nodes, list, title, memberTable(i));
   panel.dataset.chosen = i;
   panel.scrollTop = 0;
   if (focus) panel.focus({preventScroll: true});
-  if (chart._fullLayout) reach(i);
+  map?.reach(i);
+  map?.setChosen(i, edge.filter(([member]) => member !== i)
+    .map(([member, weight]) => [member, weight / strongest]));
   keep('#row=' + encodeURIComponent(ids[i]));
-  drawOver();
 }
 function close() {
-  if (chosen === null) return;
+  if (chosen === null && looped === null) return;
+  if (looped) {
+    looped = null;
+    drawMap();
+  }
   chosen = null;
-  delete find('panel').dataset.chosen;
-  find('panel').replaceChildren(...empty);
+  delete panel.dataset.chosen;
+  panel.replaceChildren(...empty);
+  map?.setChosen(-1);
   keep(' ');
-  drawOver();
   leave();
   if (before?.isConnected) before.focus({preventScroll: true});
 }
+
+const MOST_LISTED = 200;
+function showLoop(rows) {
+  close();
+  if (!rows.length) return;
+  only = null;
+  looped = rows;
+  pressKeys();
+  drawMap();
+  const counts = new Map();
+  for (const i of rows) counts.set(first[i], (counts.get(first[i]) ?? 0) + 1);
+  const classRows = [...counts].sort((a, b) => b[1] - a[1]).map(([place, number]) =>
+    make('tr', '', Object.assign(make('th', '', cut(classes[place])), {scope: 'row'}),
+      make('td', '', count(number)), make('td', '', percent(number / rows.length))));
+  const listed = [...rows.slice(0, MOST_LISTED)].map(i =>
+    make('li', '', button(cut(ids[i]), 'link', () => open(i, true))));
+  if (rows.length > MOST_LISTED) listed.push(make('li', '', `… and ${count(rows.length - MOST_LISTED)} more`));
+  panel.replaceChildren(
+    make('h3', '', rows.length === 1 ? '1 row' : `${count(rows.length)} rows`, button('close', 'mode', close)),
+    make('table', '', head('Predicted', 'Rows', 'Share'), make('tbody', '', ...classRows)),
+    make('ul', 'ids', ...listed));
+  panel.dataset.loop = rows.length;
+  panel.scrollTop = 0;
+}
+
+// --- What a user does outside the map ---
+
 function seek(id) {
   const wanted = id.trim();
   const exact = ids.indexOf(id) >= 0 ? ids.indexOf(id) : ids.indexOf(wanted);
   return exact >= 0 || !wanted ? exact : ids.findIndex(name => name.startsWith(wanted));
 }
 // On a phone the panel is below the map.
-const toMap = () => chart.parentElement.scrollIntoView({block: innerWidth > 900 ? 'center' : 'start'});
+const toMap = () => find('map').scrollIntoView({block: 'start'});
 function openHash() {
   const id = new URLSearchParams(location.hash.slice(1)).get('row');
   if (id === null || !ids.includes(id)) return;
   open(ids.indexOf(id), false);
   toMap();
 }
+const onClick = (selector, act) => document.querySelectorAll(selector).forEach(element =>
+  element.addEventListener('click', () => act(element)));
 
 find('search').addEventListener('submit', event => {
   event.preventDefault();
@@ -289,74 +313,22 @@ find('search').addEventListener('submit', event => {
   find('missing').textContent = i < 0 ? 'No row has this id.' : '';
   if (i >= 0) open(i, true);
 });
-for (const element of document.querySelectorAll('[data-mode]'))
-  element.addEventListener('click', () => setMode(element.dataset.mode));
-for (const row of document.querySelectorAll('tr[data-row]')) row.addEventListener('click', () => {
-  open(Number(row.dataset.row), true);
+onClick('[data-mode]', element => setMode(element.dataset.mode));
+onClick('[data-open]', element => {
+  open(Number(element.dataset.open), true);
   toMap();
 });
-for (const element of document.querySelectorAll('[data-zoom]')) element.addEventListener('click', () => {
-  const factor = Number(element.dataset.zoom), change = {};
-  for (const [name, values] of [['xaxis', x], ['yaxis', y]]) {
-    const [low, high] = chart._fullLayout[name].range;
-    const middle = chosen === null ? (low + high) / 2 : values[chosen], half = factor * (high - low) / 2;
-    change[name + (factor ? '.range' : '.autorange')] = factor ? [middle - half, middle + half] : true;
-  }
-  Plotly.relayout(chart, change);
+onClick('[data-zoom]', element => Number(element.dataset.zoom) ? map.zoom(Number(element.dataset.zoom),
+  chosen === null ? undefined : map.placeOf(chosen)) : map.showAll());
+onClick('#loop', () => map.setLoopMode(!map.loopMode));
+onClick('[data-more]', element => {
+  find(element.dataset.more).hidden = false;
+  element.remove();
 });
 addEventListener('keydown', event => { if (event.key === 'Escape') close(); });
 addEventListener('hashchange', openHash);
 addEventListener('scroll', leave, {passive: true});
 addEventListener('resize', leave);
 
-setMode('predicted').then(() => {
-  const meet = ({points, event}) => {
-    pointed = order[points[0].pointNumber];
-    drawOver();
-    showTip(pointed, event.touches?.[0] ?? event);
-  };
-  // A tap is a click; not every touch screen sends the movement before it.
-  chart.on('plotly_hover', meet);
-  chart.on('plotly_click', found => {
-    open(order[found.points[0].pointNumber], false);
-    // Beside the map the panel says it all, and the box would hide the lines.
-    if (innerWidth > 900) leave();
-    else meet(found);
-  });
-  chart.on('plotly_unhover', leave);
-  for (const kind of ['plotly_relayouting', 'plotly_relayout', 'plotly_afterplot']) chart.on(kind, drawOver);
-  openHash();
-});
-
-// Calibration and training.
-const dull = '#7a8794', bright = colours[0];
-const plain = (xaxis, yaxis, shapes = []) => ({showlegend: false, hovermode: 'closest', shapes,
-  margin: {l: 56, r: 14, t: 14, b: 46}, xaxis, yaxis});
-const titled = (text, rest = {}) => ({title: {text}, ...rest});
-function drawReliability(bins) {
-  const column = make => bins.map(([sure, right, count, low, high]) => make(sure, right, count, low, high));
-  draw('reliability', [
-    {type: 'scatter', mode: 'lines', x: [0, 100], y: [0, 100], hoverinfo: 'skip',
-      line: {color: dull, dash: 'dash', width: 1.4}},
-    {type: 'scatter', mode: 'markers+lines', x: column(sure => 100 * sure),
-      y: column((_, right) => 100 * right), customdata: column((_, right, count) => count),
-      error_y: {type: 'data', symmetric: false, thickness: 1.4, width: 4,
-        array: column((_, right, count, low, high) => 100 * (high - right)),
-        arrayminus: column((_, right, count, low) => 100 * (right - low))},
-      marker: {color: bright, size: 9}, line: {color: bright, width: 1.6},
-      hovertemplate: 'confidence %{x:.1f} %: %{y:.1f} % right<br>%{customdata:,} rows<extra></extra>'},
-  ], plain(titled('confidence in %', {range: [0, 102]}), titled('right in %', {range: [0, 102]})));
-}
-function drawCurves(kind, title) {
-  const traces = [['train_', dull], ['validation_', bright]].filter(([name]) => data.curves[name + kind]);
-  const hovertemplate = 'epoch %{x}: %{y:.4~g}<extra></extra>';
-  draw('curve-' + kind, traces.flatMap(([name, color]) => data.curves[name + kind].flatMap(([x, y], i) => {
-    const best = x.indexOf(data.best[i]);
-    const dot = best < 0 ? [] : [{x: [x[best]], y: [y[best]], mode: 'markers', marker: {color, size: 9}}];
-    return [{x, y, mode: x.length > 1 ? 'lines' : 'markers', marker: {color}, line: {color, width: 1.6}}, ...dot];
-  })).map(trace => ({type: 'scatter', hovertemplate, ...trace})),
-  plain(titled('epoch', {rangemode: 'tozero'}), titled(title)));
-}
-if (data.bins.length) drawReliability(data.bins);
-for (const [kind, title] of [['loss', 'loss'], ['accuracy', 'accuracy in %']])
-  if (find('curve-' + kind)) drawCurves(kind, title);
+if (map) setMode('predicted');
+openHash();

@@ -1,0 +1,430 @@
+// A map of points to look at: zoom, pan, point at, choose, and draw a loop around some.
+// It knows nothing of what the points are. It sets no markup, and its texts are set as text.
+import {indexPoints} from './map_index.js';
+import {createPainter} from './map_painters.js';
+
+/**
+ * @typedef {object} MapOptions
+ * @property {Float32Array} x - Where each point stands; finite.
+ * @property {Float32Array} y - The same, upwards.
+ * @property {string} name - What a screen reader calls the map.
+ * @property {(point: number) => string} describe - What it says of a point.
+ * @property {(point: number, place: number[]) => void} [onPoint] - A point is pointed at, −1 none; its place
+ *   in the window.
+ * @property {(point: number, touch: boolean) => void} [onChoose] - A point is clicked, or chosen by Enter.
+ * @property {(points: Int32Array) => void} [onLoop] - A loop is drawn around these.
+ * @property {(on: boolean) => void} [onLoopMode] - Whether the next drag draws a loop.
+ * @property {boolean} [plain] - Whether to do without WebGL.
+ */
+
+/**
+ * @typedef {object} PointLooks
+ * @property {Uint8Array} colours - Red, green, blue and opacity of each point, 4 n.
+ * @property {Uint8Array} [shapes] - Place of each point's shape in SHAPES; 0 by default.
+ * @property {Uint8Array} [marks] - Place of each point's mark in MARKS; 0 by default.
+ * @property {Uint8Array} [raised] - 1 for points that stand out. The others turn grey, but stay.
+ */
+
+/**
+ * Fill an element, which has a height, with a map.
+ *
+ * @param {HTMLElement} element
+ * @param {MapOptions} options
+ * @returns {PointMap}
+ */
+export function createMap(element, options) {
+  return new PointMap(element, options);
+}
+
+const GREY = [128, 134, 145, 90];
+// How near the pointer must be to a point, and how far it must move to drag, in pixels.
+const REACH = 14, LEAST_DRAG = 5;
+const LEAST_ZOOM = 0.8, MOST_ZOOM = 4000, STEP = 1.5;
+const KEYS = {'+': STEP, '=': STEP, '-': 1 / STEP, '_': 1 / STEP};
+const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
+
+class PointMap {
+  constructor(element, options) {
+    this.element = element;
+    this.options = options;
+    this.n = options.x.length;
+    this.pointers = new Map();
+    Object.assign(this, {pointed: -1, chosen: -1, links: [], loop: null, loopMode: false, aiming: false});
+    this.#placePoints(options.x, options.y);
+    this.index = indexPoints(this.x, this.y);
+    this.#build();
+    this.#listen();
+    this.#measure();
+    this.setLooks({colours: new Uint8Array(4 * this.n).fill(128)});
+  }
+
+  // --- What a page calls ---
+
+  /** Change how points look. @param {PointLooks} looks */
+  setLooks(looks) {
+    this.looks = looks;
+    this.painter.setLooks(compose(looks, this.n));
+    this.repaint();
+  }
+
+  /**
+   * Mark a point as chosen, with lines to others; −1 is none.
+   *
+   * @param {number} point
+   * @param {number[][]} links - Pairs of another point and how strong its line is, from 0 to 1.
+   */
+  setChosen(point, links = []) {
+    Object.assign(this, {chosen: point, links});
+    this.repaint();
+  }
+
+  /** Ring a point as if it were pointed at; −1 is none. @param {number} point */
+  setPointed(point) {
+    this.pointed = point;
+    this.repaint();
+  }
+
+  /** Say whether the next drag draws a loop, as it does while Shift is held. @param {boolean} on */
+  setLoopMode(on) {
+    this.loopMode = on;
+    this.#setTouch();
+    this.options.onLoopMode?.(on);
+  }
+
+  /** Show all points. */
+  showAll() {
+    Object.assign(this.view, this.#home());
+    this.#moved();
+  }
+
+  /** Zoom to some points. @param {ArrayLike<number>} points */
+  showPoints(points) {
+    const of = values => Float32Array.from(points, i => values[i]), {view} = this;
+    const [left, right] = ends(of(this.x)), [bottom, top] = ends(of(this.y));
+    Object.assign(view, {x: (left + right) / 2, y: (bottom + top) / 2});
+    const room = 0.7 * Math.min(view.width / (right - left || 1e-9), view.height / (top - bottom || 1e-9));
+    view.scale = Math.min(room, 60 * this.#home().scale);
+    this.#moved();
+  }
+
+  /** Pan so that a point can be seen, if it cannot. @param {number} point */
+  reach(point) {
+    const [px, py] = this.placeOf(point), {width, height} = this.view, edge = 12;
+    if (px > edge && py > edge && px < width - edge && py < height - edge) return;
+    Object.assign(this.view, {x: this.x[point], y: this.y[point]});
+    this.#moved();
+  }
+
+  /**
+   * Zoom, and keep a place where it is.
+   *
+   * @param {number} factor
+   * @param {number[]} [place] - Pixels from the left and the top; the middle by default.
+   */
+  zoom(factor, place) {
+    const {view} = this, [px, py] = place ?? [view.width / 2, view.height / 2], home = this.#home().scale;
+    const scale = Math.max(LEAST_ZOOM * home, Math.min(MOST_ZOOM * home, view.scale * factor));
+    const [across, up] = [px - view.width / 2, view.height / 2 - py];
+    view.x += across / view.scale - across / scale;
+    view.y += up / view.scale - up / scale;
+    view.scale = scale;
+    this.#moved();
+  }
+
+  /** Move the view by pixels to the right and down. @param {number} across @param {number} down */
+  pan(across, down) {
+    this.view.x = Math.max(-1.2, Math.min(1.2, this.view.x + across / this.view.scale));
+    this.view.y = Math.max(-1.2, Math.min(1.2, this.view.y - down / this.view.scale));
+    this.#moved();
+  }
+
+  /** Return where a point stands, in pixels from the left and the top. @param {number} point */
+  placeOf(point) {
+    const {x, y, scale, width, height} = this.view;
+    return [width / 2 + (this.x[point] - x) * scale, height / 2 - (this.y[point] - y) * scale];
+  }
+
+  /** Paint with the next frame, once for all changes until then. */
+  repaint() {
+    this.waiting ??= requestAnimationFrame(() => {
+      this.waiting = null;
+      this.#paint();
+    });
+  }
+
+  /** Take the map away. */
+  destroy() {
+    this.stop.abort();
+    this.observer.disconnect();
+    cancelAnimationFrame(this.waiting);
+    this.element.replaceChildren();
+  }
+
+  // --- Places and painting ---
+
+  // From −1 to 1 around the middle, as single precision is finest there.
+  #placePoints(x, y) {
+    const [left, right] = ends(x), [bottom, top] = ends(y);
+    const half = Math.max(right - left, top - bottom) / 2 || 1;
+    this.x = x.map(at => (at - (left + right) / 2) / half);
+    this.y = y.map(at => (at - (bottom + top) / 2) / half);
+    this.spans = [(right - left) / half || 1, (top - bottom) / half || 1];
+  }
+
+  #build() {
+    const {element, options} = this;
+    this.canvas = document.createElement('canvas');
+    this.over = shape('svg', {'aria-hidden': 'true'});
+    this.said = Object.assign(document.createElement('div'), {className: 'point-map-said'});
+    this.said.setAttribute('role', 'status');
+    element.classList.add('point-map');
+    element.tabIndex = 0;
+    element.setAttribute('role', 'application');
+    element.setAttribute('aria-roledescription', 'map');
+    element.setAttribute('aria-label', options.name + '. Plus and minus zoom, the arrows move, 0 shows all, ' +
+      'Enter chooses the point nearest to the middle.');
+    element.replaceChildren(this.canvas, this.over, this.said);
+    this.painter = createPainter(this.canvas, this.x, this.y, options.plain);
+    // A browser takes the context away from pages that it has forgotten; the plain canvas stays.
+    this.canvas.addEventListener('webglcontextlost', () => this.#paintPlainly());
+    this.view = {x: 0, y: 0, scale: 1, width: 1, height: 1};
+  }
+
+  #paintPlainly() {
+    const canvas = document.createElement('canvas');
+    this.canvas.replaceWith(canvas);
+    this.canvas = canvas;
+    this.painter = createPainter(canvas, this.x, this.y, true);
+    this.#measure();
+    this.setLooks(this.looks);
+  }
+
+  #home() {
+    const {width, height} = this.view, [across, up] = this.spans;
+    return {x: 0, y: 0, scale: 0.92 * Math.min(width / across, height / up)};
+  }
+
+  // Whether all points are shown; then one finger scrolls the page, else it moves the map.
+  get #isWhole() { return this.view.scale <= 1.01 * this.#home().scale; }
+
+  #measure() {
+    const {view} = this, {clientWidth, clientHeight} = this.element, zoom = view.scale / this.#home().scale;
+    Object.assign(view, {width: Math.max(1, clientWidth), height: Math.max(1, clientHeight)});
+    view.ratio = window.devicePixelRatio || 1;
+    view.scale = this.measured ? zoom * this.#home().scale : this.#home().scale;
+    this.measured ||= clientWidth > 0;
+    this.canvas.width = Math.round(view.width * view.ratio);
+    this.canvas.height = Math.round(view.height * view.ratio);
+    this.#moved();
+  }
+
+  #moved() {
+    this.#setTouch();
+    this.repaint();
+  }
+
+  #setTouch() {
+    this.element.style.touchAction = this.#isWhole && !this.loopMode ? 'pan-y' : 'none';
+  }
+
+  // Crowds get smaller points, and points grow a little as one comes nearer.
+  #size() {
+    const zoom = this.view.scale / this.#home().scale, small = this.view.width < 480 ? 0.8 : 1;
+    const size = Math.min(9, Math.max(2, 8 * (3000 / this.n) ** 0.3));
+    return small * size * Math.max(1, Math.min(2.5, zoom ** 0.3));
+  }
+
+  #paint() {
+    const ink = getComputedStyle(this.element).color.match(/[\d.]+/g).slice(0, 3).map(Number);
+    this.painter.paint({...this.view, size: this.#size(), ink});
+    this.over.replaceChildren(...this.#shapesOver());
+  }
+
+  #shapesOver() {
+    const shapes = [], ring = (point, r, kind) => {
+      const [cx, cy] = this.placeOf(point);
+      shapes.push(shape('circle', {cx, cy, r, class: kind}));
+    };
+    if (this.chosen >= 0) {
+      const [x1, y1] = this.placeOf(this.chosen);
+      for (const [point, share] of this.links) {
+        const [x2, y2] = this.placeOf(point);
+        shapes.push(shape('line', {x1, y1, x2, y2, 'stroke-width': 0.8 + 3.2 * share,
+          'stroke-opacity': 0.35 + 0.5 * share}));
+        ring(point, 5, 'linked');
+      }
+      ring(this.chosen, 10, 'chosen');
+    }
+    if (this.pointed >= 0) ring(this.pointed, 9, 'pointed');
+    if (this.loop) shapes.push(shape('path', {d: 'M' + this.loop.map(at => at.join(' ')).join('L') + 'Z'}));
+    if (this.aiming) {
+      const [px, py] = [this.view.width / 2, this.view.height / 2];
+      shapes.push(shape('path', {class: 'aim', d: `M${px - 9} ${py}h18M${px} ${py - 9}v18`}));
+    }
+    return shapes;
+  }
+
+  // --- What a user does ---
+
+  #listen() {
+    this.stop = new AbortController();
+    const {signal} = this.stop, on = (kind, act, more = {}) =>
+      this.element.addEventListener(kind, act.bind(this), {signal, ...more});
+    on('pointerdown', this.#press);
+    on('pointermove', this.#move);
+    on('pointerup', this.#release);
+    on('pointercancel', this.#forget);
+    on('pointerleave', event => { if (event.pointerType === 'mouse') this.#point(-1); });
+    on('wheel', this.#turn, {passive: false});
+    on('keydown', this.#type);
+    on('focus', this.#aim);
+    on('blur', () => { this.aiming = false; this.#point(-1); this.repaint(); });
+    this.observer = new ResizeObserver(() => this.#measure());
+    this.observer.observe(this.element);
+    addEventListener('resize', () => this.#measure(), {signal});
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.repaint(), {signal});
+  }
+
+  #at(event) {
+    const box = this.element.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  }
+
+  #unit([px, py]) {
+    const {x, y, scale, width, height} = this.view;
+    return [x + (px - width / 2) / scale, y - (py - height / 2) / scale];
+  }
+
+  #nearest(place, reach = REACH) {
+    return this.index.nearest(...this.#unit(place), reach / this.view.scale);
+  }
+
+  #point(point) {
+    if (point === this.pointed) return;
+    this.pointed = point;
+    this.repaint();
+    const box = this.element.getBoundingClientRect();
+    const [px, py] = point < 0 ? [0, 0] : this.placeOf(point);
+    this.options.onPoint?.(point, [box.left + px, box.top + py]);
+  }
+
+  #press(event) {
+    if (event.button !== 0) return;
+    const place = this.#at(event);
+    this.element.setPointerCapture(event.pointerId);
+    this.pointers.set(event.pointerId, {place, start: place});
+    if (this.pointers.size === 1 && (event.shiftKey || this.loopMode)) this.loop = [place];
+    // A second finger pinches: what the first began is off.
+    if (this.pointers.size > 1) this.loop = null;
+    this.dragged = this.pointers.size > 1;
+  }
+
+  #move(event) {
+    const place = this.#at(event), pointer = this.pointers.get(event.pointerId);
+    if (!pointer) {
+      this.#point(this.#nearest(place));
+      return;
+    }
+    this.dragged ||= apart(place, pointer.start) > LEAST_DRAG;
+    const before = pointer.place;
+    if (this.pointers.size > 1) this.#pinch(pointer, place);
+    pointer.place = place;
+    if (this.pointers.size > 1 || !this.dragged) return;
+    this.#point(-1);
+    if (!this.loop) this.pan(before[0] - place[0], before[1] - place[1]);
+    // Corners nearer than this cost time, and nobody sees them.
+    else if (apart(place, this.loop.at(-1)) > 3) this.loop.push(place);
+    this.repaint();
+  }
+
+  #pinch(pointer, place) {
+    const other = [...this.pointers.values()].find(each => each !== pointer).place;
+    const [was, is] = [apart(pointer.place, other), apart(place, other)];
+    this.pan((pointer.place[0] - place[0]) / 2, (pointer.place[1] - place[1]) / 2);
+    if (was > 0 && is > 0) this.zoom(is / was, [(place[0] + other[0]) / 2, (place[1] + other[1]) / 2]);
+  }
+
+  #release(event) {
+    if (!this.pointers.has(event.pointerId)) return;
+    const {loop, dragged} = this, touch = event.pointerType !== 'mouse', place = this.#at(event);
+    this.#forget(event);
+    if (loop && dragged) {
+      this.setLoopMode(false);
+      this.options.onLoop?.(this.index.inside(loop.map(corner => this.#unit(corner))));
+    } else if (!dragged) {
+      const point = this.#nearest(place, touch ? 2 * REACH : REACH);
+      if (point >= 0) this.options.onChoose?.(point, touch);
+    }
+  }
+
+  #forget(event) {
+    this.pointers.delete(event.pointerId);
+    this.loop = null;
+    this.repaint();
+  }
+
+  #turn(event) {
+    // Where all can be seen, a wheel that would zoom out scrolls the page.
+    if (this.#isWhole && event.deltaY > 0 && !event.ctrlKey) return;
+    event.preventDefault();
+    const pixels = event.deltaY * (event.deltaMode === 1 ? 18 : event.deltaMode === 2 ? 400 : 1);
+    // A pinch on a touch pad comes as a wheel with Ctrl, in small steps.
+    this.zoom(Math.exp(-pixels * (event.ctrlKey ? 0.01 : 0.0018)), this.#at(event));
+    this.#point(-1);
+  }
+
+  #type(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target !== this.element) return;
+    const {key} = event;
+    if (key in KEYS) this.zoom(KEYS[key]);
+    else if (key in ARROWS) this.pan(...ARROWS[key].map(step => step * 0.12 * this.view.width));
+    else if (key === '0') this.showAll();
+    else if (key === 'Escape' && this.loopMode) this.setLoopMode(false);
+    else if (key === 'Enter' && this.pointed >= 0) this.options.onChoose?.(this.pointed, false);
+    else return;
+    event.preventDefault();
+    this.#aim();
+  }
+
+  // With keys, the middle of the map is the pointer.
+  #aim() {
+    if (!this.element.matches(':focus-visible')) return;
+    this.aiming = true;
+    const {width, height} = this.view;
+    this.#point(this.#nearest([width / 2, height / 2], 60));
+    this.said.textContent = this.pointed < 0 ? 'no point near the middle' : this.options.describe(this.pointed);
+    this.repaint();
+  }
+}
+
+function ends(values) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [low, high];
+}
+const apart = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
+
+function shape(name, values) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(values)) element.setAttribute(key, value);
+  return element;
+}
+
+// What the painters need: grey where a point does not stand out, and what stands out or is marked on top.
+function compose({colours, shapes, marks, raised}, n) {
+  const forms = new Uint8Array(n), tints = raised ? colours.slice() : colours;
+  const order = new Uint32Array(n), starts = [0, 0, 0, 0];
+  const layer = i => raised && !raised[i] ? 0 : marks?.[i] ? 2 : 1;
+  for (let i = 0; i < n; i++) {
+    const layerOfPoint = layer(i);
+    starts[layerOfPoint + 1]++;
+    forms[i] = (shapes?.[i] ?? 0) | (layerOfPoint === 2 ? marks[i] << 2 : 0);
+    if (layerOfPoint === 0) tints.set(GREY, 4 * i);
+  }
+  for (let k = 1; k < 3; k++) starts[k] += starts[k - 1];
+  for (let i = 0; i < n; i++) order[starts[layer(i)]++] = i;
+  return {colours: tints, shapes: forms, order};
+}

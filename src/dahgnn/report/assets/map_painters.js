@@ -1,0 +1,188 @@
+// Paint points onto a canvas: by WebGL 2, a million of them in a frame, or by the plain canvas where that is
+// missing. Both take the same looks and give the same picture, save that crowds are squares on the latter.
+
+/**
+ * @typedef {object} Looks
+ * @property {Uint8Array} colours - Red, green, blue and opacity of each point, 4 n.
+ * @property {Uint8Array} shapes - Of each point, SHAPES' place plus 4 times MARKS' place.
+ * @property {Uint32Array} order - The points from the lowest to the uppermost.
+ */
+
+/**
+ * @typedef {object} View
+ * @property {number} x - The place in the middle of the canvas.
+ * @property {number} y - The same, upwards.
+ * @property {number} scale - Pixels of the screen to a unit.
+ * @property {number} width - Pixels of the screen.
+ * @property {number} height - Pixels of the screen.
+ * @property {number} ratio - Pixels of the canvas to one of the screen.
+ * @property {number} size - Diameter of a point in pixels of the screen.
+ * @property {number[]} ink - Red, green and blue of rings and crosses.
+ */
+
+export const SHAPES = ['disc', 'square', 'diamond', 'triangle'];
+export const MARKS = ['none', 'ring', 'cross'];
+// A marked point is so much larger, so that its colour can be seen inside the mark.
+const MARKED = 1.4;
+
+/**
+ * Return a painter for a canvas that has no context yet.
+ *
+ * @param {HTMLCanvasElement} canvas
+ * @param {Float32Array} x
+ * @param {Float32Array} y
+ * @param {boolean} plain - Whether to do without WebGL.
+ * @returns {{kind: string, setLooks: (looks: Looks) => void, paint: (view: View) => void}}
+ */
+export function createPainter(canvas, x, y, plain) {
+  const settings = {antialias: false, premultipliedAlpha: true, preserveDrawingBuffer: true};
+  const gl = plain ? null : canvas.getContext('webgl2', settings);
+  return gl ? createGlPainter(gl, x, y) : createPlainPainter(canvas.getContext('2d'), x, y);
+}
+
+const VERTEX = `#version 300 es
+in vec2 place; in vec4 colour; in uint shape;
+uniform vec2 middle, scale; uniform float size;
+out vec4 tint; flat out uint form, mark; flat out float width;
+void main() {
+  form = shape & 3u; mark = shape >> 2u; tint = colour;
+  width = mark > 0u ? size * ${MARKED} : size;
+  gl_Position = vec4((place - middle) * scale, 0.0, 1.0);
+  gl_PointSize = width;
+}`;
+// Each shape is where a distance from the middle of the point is below one.
+const FRAGMENT = `#version 300 es
+precision mediump float;
+in vec4 tint; flat in uint form, mark; flat in float width;
+uniform vec3 ink; out vec4 painted;
+void main() {
+  vec2 p = gl_PointCoord * 2.0 - 1.0, q = abs(p);
+  float away = form == 0u ? length(p) : form == 1u ? max(q.x, q.y) * 1.12
+    : form == 2u ? q.x + q.y : max(q.x * 1.8 - p.y, p.y * 1.25);
+  float soft = 2.0 / width, inside = 1.0 - smoothstep(1.0 - soft, 1.0, away);
+  vec4 shade = tint;
+  if (mark == 1u && away > 0.62) shade = vec4(ink, 1.0);
+  if (mark == 2u && min(abs(p.x - p.y), abs(p.x + p.y)) < 0.34) shade = vec4(ink, 1.0);
+  painted = vec4(shade.rgb, 1.0) * shade.a * inside;
+}`;
+
+function createGlPainter(gl, x, y) {
+  const program = link(gl), n = x.length, places = new Float32Array(2 * n);
+  for (let i = 0; i < n; i++) {
+    places[2 * i] = x[i];
+    places[2 * i + 1] = y[i];
+  }
+  const [ofPlaces, ofColours, ofShapes, ofOrder] = [0, 1, 2, 3].map(() => gl.createBuffer());
+  const uniform = name => gl.getUniformLocation(program, name);
+  const [middle, scale, size, ink] = ['middle', 'scale', 'size', 'ink'].map(uniform);
+  gl.useProgram(program);
+  attach(gl, program, 'place', ofPlaces, place => gl.vertexAttribPointer(place, 2, gl.FLOAT, false, 0, 0));
+  gl.bufferData(gl.ARRAY_BUFFER, places, gl.STATIC_DRAW);
+  attach(gl, program, 'colour', ofColours,
+    place => gl.vertexAttribPointer(place, 4, gl.UNSIGNED_BYTE, true, 0, 0));
+  attach(gl, program, 'shape', ofShapes, place => gl.vertexAttribIPointer(place, 1, gl.UNSIGNED_BYTE, 0, 0));
+  gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, ofOrder);
+  gl.enable(gl.BLEND);
+  gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+  return {
+    kind: 'webgl2',
+    setLooks({colours, shapes, order}) {
+      for (const [target, buffer, values] of [[gl.ARRAY_BUFFER, ofColours, colours],
+        [gl.ARRAY_BUFFER, ofShapes, shapes], [gl.ELEMENT_ARRAY_BUFFER, ofOrder, order]]) {
+        gl.bindBuffer(target, buffer);
+        gl.bufferData(target, values, gl.DYNAMIC_DRAW);
+      }
+    },
+    paint(view) {
+      const {width, height, ratio} = view;
+      gl.viewport(0, 0, gl.canvas.width, gl.canvas.height);
+      gl.clearColor(0, 0, 0, 0);
+      gl.clear(gl.COLOR_BUFFER_BIT);
+      gl.uniform2f(middle, view.x, view.y);
+      gl.uniform2f(scale, 2 * view.scale / width, 2 * view.scale / height);
+      gl.uniform1f(size, view.size * ratio);
+      gl.uniform3f(ink, ...view.ink.map(part => part / 255));
+      gl.drawElements(gl.POINTS, n, gl.UNSIGNED_INT, 0);
+    },
+  };
+}
+function attach(gl, program, name, buffer, describe) {
+  const place = gl.getAttribLocation(program, name);
+  gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
+  gl.enableVertexAttribArray(place);
+  describe(place);
+}
+function link(gl) {
+  const program = gl.createProgram();
+  for (const [kind, source] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
+    const shader = gl.createShader(kind);
+    gl.shaderSource(shader, source);
+    gl.compileShader(shader);
+    gl.attachShader(program, shader);
+  }
+  gl.linkProgram(program);
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program));
+  return program;
+}
+
+// Above so many points a path each takes too long; a square does not.
+const MOST_PATHS = 20000;
+
+function createPlainPainter(pen, x, y) {
+  let looks = null;
+  const names = new Map();
+  // The canvas takes a colour as text, of which there are few.
+  function nameOf(colours, i) {
+    const key = colours[4 * i] << 24 | colours[4 * i + 1] << 16 | colours[4 * i + 2] << 8 | colours[4 * i + 3];
+    if (!names.has(key))
+      names.set(key, `rgba(${colours.slice(4 * i, 4 * i + 3).join()},${colours[4 * i + 3] / 255})`);
+    return names.get(key);
+  }
+  return {
+    kind: '2d',
+    setLooks(wanted) { looks = wanted; },
+    paint(view) {
+      const {width, height, ratio, size} = view, {colours, shapes, order} = looks;
+      const small = order.length > MOST_PATHS || size < 3;
+      pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+      pen.clearRect(0, 0, width, height);
+      let fill = '';
+      for (const i of order) {
+        const px = width / 2 + (x[i] - view.x) * view.scale, py = height / 2 - (y[i] - view.y) * view.scale;
+        if (px < -size || py < -size || px > width + size || py > height + size) continue;
+        const name = nameOf(colours, i), mark = MARKS[shapes[i] >> 2];
+        if (name !== fill) pen.fillStyle = fill = name;
+        if (mark !== 'none' || !small) drawPoint(pen, px, py, size, SHAPES[shapes[i] & 3], mark, view.ink);
+        else pen.fillRect(px - size / 2, py - size / 2, size, size);
+      }
+    },
+  };
+}
+function drawPoint(pen, px, py, size, shape, mark, ink) {
+  const half = (mark === 'none' ? size : size * MARKED) / 2;
+  pen.beginPath();
+  outlines[shape](pen, px, py, mark === 'ring' ? half * 0.8 : half);
+  pen.fill();
+  if (mark === 'none') return;
+  if (mark === 'cross') {
+    pen.beginPath();
+    for (const turn of [-1, 1]) {
+      pen.moveTo(px - half * 0.7, py - turn * half * 0.7);
+      pen.lineTo(px + half * 0.7, py + turn * half * 0.7);
+    }
+  }
+  pen.lineWidth = half * 0.36;
+  pen.strokeStyle = `rgb(${ink.join()})`;
+  pen.stroke();
+}
+const corners = (pen, px, py, half, places) => {
+  places.forEach(([across, down], i) =>
+    pen[i ? 'lineTo' : 'moveTo'](px + across * half, py + down * half));
+  pen.closePath();
+};
+const outlines = {
+  disc: (pen, px, py, half) => pen.arc(px, py, half, 0, 2 * Math.PI),
+  square: (pen, px, py, half) => pen.rect(px - half * 0.9, py - half * 0.9, half * 1.8, half * 1.8),
+  diamond: (pen, px, py, half) => corners(pen, px, py, half, [[0, -1], [1, 0], [0, 1], [-1, 0]]),
+  triangle: (pen, px, py, half) => corners(pen, px, py, half, [[0, -0.9], [1, 0.8], [-1, 0.8]]),
+};
