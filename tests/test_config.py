@@ -36,6 +36,14 @@ def test_from_mapping_refuses_unknown_keys(key, words):
     ("settings", "words"),
     [
         ({"hidden": 0}, "'hidden' parameter of ModelConfig must be at least 1. Got 0"),
+        (
+            {"hidden": 99999999999},
+            "'hidden' parameter of ModelConfig must be at most 65536. Got 99999999999.",
+        ),
+        (
+            {"heads": 300, "units": 300},
+            "'heads × units' .* at most 65536. Got 90000. Each row has so many numbers",
+        ),
         ({"heads": 0}, "'heads'"),
         ({"units": -1}, "'units'"),
         ({"delta": 1.5}, "'delta'.*at least -1 and at most 1. Got 1.5"),

@@ -18,6 +18,10 @@ from torch import Tensor
 # An upper bound of indices that bounds nothing.
 ANY = 2**63 - 1
 
+# The most units of a layer, and the most networks of a fit: more would fill any memory.
+_MOST_UNITS = 65_536
+MOST_NETWORKS = 1_000
+
 # float32 holds these exactly; wider integers go to float64.
 _EXACT_IN_FLOAT32 = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.float16, torch.bfloat16)
 
@@ -55,12 +59,22 @@ def check_flag(name: str, value: object, owner: str) -> None:
         raise bad_type(name, owner, "True or False", repr(value))
 
 
-def check_count(name: str, value: object, owner: str, *, low: int = 1) -> None:
-    """Refuse anything but an integer of at least ``low``."""
+def check_count(name: str, value: object, owner: str, *, low: int = 1, high: int | None = None) -> None:
+    """Refuse anything but an integer of at least ``low``, and at most ``high`` if there is such."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise bad_type(name, owner, "an integer", repr(value))
     if value < low:
         raise bad_value(name, owner, f"at least {low}", value)
+    if high is not None and int(value) > high:
+        raise bad_value(name, owner, f"at most {high}", value)
+
+
+def check_units(name: str, value: object, owner: str) -> None:
+    """Refuse anything but a size that a layer of a network may have."""
+    check_count(name, value, owner)
+    if int(value) > _MOST_UNITS:  # type: ignore[call-overload]
+        remedy = "Each row has so many numbers in a layer: 10,000 rows would have more than 2.6 GB."
+        raise bad_value(name, owner, f"at most {_MOST_UNITS}", value, remedy)
 
 
 def check_number(

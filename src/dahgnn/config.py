@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from dahgnn.checks import check_choice, check_count, check_flag, check_number, did_you_mean
+from dahgnn.checks import (
+    MOST_NETWORKS,
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+    check_units,
+    did_you_mean,
+)
 
 PRECISIONS = ("float32", "bfloat16")
 CONVOLUTIONS = ("typed", "printed")
@@ -117,7 +125,8 @@ class ModelConfig(AttentionConfig, _Sizes):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("hidden", "heads", "units"):
-            check_count(name, getattr(self, name), self._owner)
+            check_units(name, getattr(self, name), self._owner)
+        check_units("heads × units", self.heads * self.units, self._owner)
         for name in ("activation", "shortcut"):
             check_flag(name, getattr(self, name), self._owner)
         check_number("dropout", self.dropout, self._owner, low=0, high=1)
@@ -183,7 +192,7 @@ class Preset:
     scale: str = "none"
 
     def __post_init__(self) -> None:
-        check_count("networks", self.networks, type(self).__name__)
+        check_count("networks", self.networks, type(self).__name__, high=MOST_NETWORKS)
         check_choice("scale", self.scale, SCALES, type(self).__name__)
 
 

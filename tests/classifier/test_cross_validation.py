@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -91,6 +92,20 @@ def test_scores_are_those_of_the_labelled_rows_alone(iris, fitted, scoring):
     words[given < 0] = None
     of_words = DAHGNNClassifier(**QUICK).fit(features, words)
     assert labelled_scorer(scoring)(of_words, features, words) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("scoring", SCORINGS)
+def test_scores_of_labels_that_metrics_do_not_know(iris, fitted, scoring):
+    features, _, given = iris
+    names = [Fraction(1, 3), Fraction(1, 2), Fraction(3)]
+    fractions = [None if label < 0 else names[label] for label in given]
+    of_fractions = DAHGNNClassifier(**QUICK).fit(features, fractions)
+    found = labelled_scorer(scoring)(of_fractions, features[:80], fractions[:80])  # without the third
+    assert found == pytest.approx(labelled_scorer(scoring)(fitted, features[:80], given[:80]))
+    folds = LabelledKFold(3, random_state=0)
+    assert [test.tolist() for _, test in folds.split(features, fractions)] == [
+        test.tolist() for _, test in folds.split(features, given)
+    ]
 
 
 def test_weights_are_those_of_the_labelled_rows(iris, fitted):

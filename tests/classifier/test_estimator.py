@@ -7,6 +7,8 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from enum import Enum
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -32,6 +34,12 @@ from dahgnn.training.splits import sample_per_class
 MODEL, TRAINING = PRESETS["default"].model, PRESETS["default"].training
 MOST = _FIRST + 8  # two stages
 QUICK = {"training": replace(TRAINING, max_epochs=MOST), "networks": 2, "random_state": 0}
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 0
+    GREEN = 2
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +222,20 @@ def test_labels_of_any_type(iris, names, missing):
     assert (classifier.transduction_ == names[labels]).mean() > 0.8
 
 
+@pytest.mark.parametrize("names", [list(Colour), [Fraction(1, 3), Fraction(1, 2), Fraction(2)]])
+def test_labels_that_numpy_does_not_know(iris, names):
+    features, labels = iris
+    given = [names[label] if shown >= 0 else None for label, shown in zip(labels, hide(labels), strict=True)]
+    plain = DAHGNNClassifier(**QUICK).fit(features, hide(labels))
+    classifier = DAHGNNClassifier(**QUICK, class_prior=dict.fromkeys(names, 1)).fit(features, given)
+    assert classifier.classes_.tolist() == names
+    assert {type(label) for label in classifier.transduction_} == {type(names[0])}
+    assert classifier.predict(features).tolist() == classifier.transduction_.tolist()
+    right = [label is names[true] for label, true in zip(classifier.transduction_, labels, strict=True)]
+    assert classifier.score(features, [names[label] for label in labels]) == pytest.approx(np.mean(right))
+    assert np.mean(right) == pytest.approx(plain.score(features, labels), abs=0.05)
+
+
 def test_two_values_and_nothing_else(iris):
     features, labels = iris
     given = np.array([bool(label) for label in labels], dtype=object)
@@ -340,6 +362,7 @@ def test_huge_values_without_a_scale_are_refused_in_words(iris):
         ({"training": ModelConfig()}, "'training' parameter .* TrainingConfig or None. Got ModelConfig"),
         ({"networks": "many"}, "'networks' parameter"),
         ({"networks": 0}, "'networks' parameter"),
+        ({"networks": 10**11}, "'networks' parameter of DAHGNNClassifier must be at most 1000. Got 10{11}."),
         ({"warm_start": "yes"}, "'warm_start' parameter"),
         ({"device": "abacus"}, "abacus"),
         ({"n_jobs": 0}, "'n_jobs' parameter"),
@@ -496,6 +519,15 @@ def test_zeros_of_either_sign_are_one_row():
         found = classifier.evaluate(rows)
         np.testing.assert_array_equal(found.distributions, classifier.label_distributions_)
         np.testing.assert_array_equal(found.density, classifier.density_)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-30, 1e30])
+def test_the_unit_of_a_table_changes_nothing(iris, fitted, factor):
+    features, labels = iris
+    other = DAHGNNClassifier(**QUICK | {"networks": 5}).fit(features * factor, hide(labels))
+    np.testing.assert_allclose(other.label_distributions_, fitted.label_distributions_, atol=1e-3)
+    new = features + 0.05
+    np.testing.assert_allclose(other.predict_proba(new * factor), fitted.predict_proba(new), atol=1e-3)
 
 
 def test_tiny_and_huge_columns_are_scaled(iris):

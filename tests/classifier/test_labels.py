@@ -1,9 +1,31 @@
 """Labels of any type."""
 
+import datetime
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from dahgnn.classifier.labels import encode_labels, hold_out, known_labels
+from dahgnn.classifier.labels import encode_labels, hold_out, known_labels, number_labels, weigh_rows
+
+
+class Colour(Enum):
+    RED = "r"
+    GREEN = "g"
+    BLUE = "b"
+
+
+class Size(IntEnum):
+    UNKNOWN = -1
+    SMALL = 3
+    LARGE = 1
+
+
+class Word(StrEnum):
+    YES = "yes"
+    NO = "no"
 
 
 @pytest.mark.parametrize(
@@ -30,6 +52,91 @@ def test_pandas_has_a_missing_of_its_own():
     values, known = known_labels(pandas.Series(["a", pandas.NA, "b"], dtype="string"))
     assert values.tolist() == ["a", "b"]
     assert known.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("Int64", [7, 2, 7]),
+        ("UInt8", [7, 2, 7]),
+        ("boolean", [True, False, True]),
+        ("string", ["b", "a", "b"]),
+        ("category", [7, 2, 7]),
+        ("category", ["b", "a", "b"]),
+        ("category", [True, False, True]),
+        ("Float64", [7.0, 2.0, 7.0]),
+    ],
+)
+def test_types_of_pandas_come_back_as_they_are(dtype, values):
+    pandas = pytest.importorskip("pandas")
+    whole = pandas.Series(values).astype(dtype)
+    gap = whole.reindex([0, 5, 1, 2])
+    assert gap.dtype == dtype
+    for series in (whole, gap):
+        classes, encoded = encode_labels(series, len(series))
+        assert classes.tolist() == sorted(set(values))
+        assert {type(label) for label in classes.tolist()} == {type(values[0])}
+        assert encoded.tolist() == [1, 0, 1] if series is whole else [1, -1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "encoded"),
+    [
+        (
+            [Fraction(1, 2), None, Fraction(1, 3), Fraction(-1)],
+            [Fraction(1, 3), Fraction(1, 2)],
+            [1, -1, 0, -1],
+        ),
+        ([Fraction(1, 2), 1, Fraction(2, 2), -1], [Fraction(1, 2), 1], [0, 1, 1, -1]),
+        (
+            [Decimal("0.1"), Decimal("NaN"), Decimal("0.10"), Decimal(-1), Decimal("0.2")],
+            [Decimal("0.1"), Decimal("0.2")],
+            [0, -1, 0, -1, 1],
+        ),
+        ([Colour.BLUE, None, Colour.RED, float("nan")], [Colour.RED, Colour.BLUE], [1, -1, 0, -1]),
+        ([Size.SMALL, Size.UNKNOWN, Size.LARGE], [Size.LARGE, Size.SMALL], [1, -1, 0]),
+        ([Word.YES, None, Word.NO], [Word.NO, Word.YES], [1, -1, 0]),
+        (
+            [datetime.date(2026, 1, 2), None, datetime.date(2026, 1, 1)],
+            [datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)],
+            [1, -1, 0],
+        ),
+        ([2**80, -1, 2**80 + 1, -5], [-5, 2**80, 2**80 + 1], [1, -1, 2, 0]),
+        ([2**63, -1, 2**63 + 1, -5], [-5, 2**63, 2**63 + 1], [1, -1, 2, 0]),  # not rounded
+    ],
+)
+def test_labels_of_any_type_stay_what_they_are(y, classes, encoded):
+    for given in (y, np.array([*y, None], dtype=object)[:-1]):
+        found, numbers = encode_labels(given, len(y))
+        assert found.tolist() == classes
+        assert [type(label) for label in found.tolist()] == [type(label) for label in classes]
+        assert numbers.tolist() == encoded
+
+
+def test_labels_that_cannot_be_classes_are_refused():
+    with pytest.raises(TypeError, match="labels that have a hash"):
+        encode_labels(np.array([{}, {}, None], dtype=object), 3)
+    with pytest.raises(TypeError, match="labels of one type. Got Fraction, str"):
+        encode_labels([Fraction(1, 2), "1/2"], 2)
+    with pytest.raises(ValueError, match="infinity"):
+        encode_labels([Decimal("Infinity"), Decimal(1)], 2)
+
+
+@pytest.mark.parametrize("classes", [["a", "c"], [1, 4], [Colour.RED, Colour.BLUE]])
+def test_labels_that_are_in_no_class_have_no_number(classes):
+    other = {"a": "b", 1: 9, Colour.RED: Colour.GREEN}[classes[0]]
+    labels = np.array([classes[1], other, classes[0]])
+    assert number_labels(labels, np.array(classes)).tolist() == [1, -1, 0]
+
+
+def test_classes_of_any_type_have_weights():
+    classes, encoded = encode_labels([Colour.RED, Colour.BLUE, Colour.BLUE, Colour.BLUE, None], 5)
+    balanced = weigh_rows(None, "balanced", classes, encoded)
+    np.testing.assert_allclose(balanced, [2, 2 / 3, 2 / 3, 2 / 3, 1])
+    given = weigh_rows(None, {Colour.BLUE: 3, Colour.RED: 5}, classes, encoded)
+    np.testing.assert_allclose(given, [5, 3, 3, 3, 1])
+    with pytest.raises(ValueError, match="of classes that occur. Got <Colour.GREEN: 'g'>"):
+        weigh_rows(None, {Colour.GREEN: 3}, classes, encoded)
 
 
 def test_a_share_of_each_class_is_held_out():

@@ -2,6 +2,9 @@
 
 import json
 from dataclasses import replace
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -256,9 +259,32 @@ def test_a_file_that_is_none(tmp_path, path):
 def test_classes_that_json_cannot_hold_are_refused(tmp_path):
     classifier = fitted()
     classifier.classes_ = np.array([1j, 2j, 3j])
-    with pytest.raises(TypeError, match="Classes must be numbers, words or flags"):
+    with pytest.raises(TypeError, match="Classes must be numbers, words, flags, .* Got complex"):
         save_classifier(classifier, tmp_path / "model")
+    colours = Enum("Colour", "RED GREEN BLUE")
+    members = fitted(names=list(colours))
+    assert members.classes_.tolist() == list(colours)
+    with pytest.raises(TypeError, match="to be saved. Got Colour. Fit with words for them, such as"):
+        save_classifier(members, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("kind", [Fraction, Decimal])
+def test_fractions_and_decimals_come_back(tmp_path, kind):
+    names = [kind(1) / kind(3), kind("0.25"), kind("2")]
+    before = fitted(names=names)
+    save_classifier(before, tmp_path / "model")
+    after = load_classifier(tmp_path / "model")
+    assert after.classes_.tolist() == sorted(names)
+    assert {type(label) for label in after.predict(FEATURES)} == {kind}
+    assert after.predict(FEATURES).tolist() == before.transduction_.tolist()
+
+
+def test_words_that_are_no_fractions_are_refused(tmp_path, path):
+    for kind in ("Fraction", "Decimal"):
+        change(path, tmp_path / "bad", {"class_kind": kind, "classes": ["1", "2", "x"]})
+        with pytest.raises(ValueError, match="bad is damaged"):
+            load_classifier(tmp_path / "bad")
 
 
 @pytest.mark.parametrize("layout", [None, 1, 2])

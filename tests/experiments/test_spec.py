@@ -105,6 +105,8 @@ def method(**entries):
             "'test' where the features are those of the CNN",
         ),
         (method(kind="HGN"), "Did you mean 'HGNN'"),
+        (method(model={"hidden": 99999999999}), "must be at most 65536. Got 99999999999"),
+        (method(networks=99999999999), "'networks' .* must be at most 1000. Got 99999999999"),
         (method(model={"hiden": 3}), "has no key 'hiden'. Did you mean 'hidden'"),
         (method(training={"learning_rat": 3}), "Did you mean 'learning_rate'"),
         (method(preset="paper"), "presets are of DAHGNN"),

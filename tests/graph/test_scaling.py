@@ -62,6 +62,39 @@ def test_a_constant_column_stays_out_of_the_way(rows):
         assert torch.isfinite(choose_scaling(constant, kind).apply(constant)).all()
 
 
+@pytest.mark.parametrize("kind", ["auto", "columns", "whole"])
+@pytest.mark.parametrize("power", [-1000, -500, 100])
+def test_the_size_of_the_numbers_does_not_matter(rows, kind, power):
+    """By powers of two nothing is rounded, so that the scaled rows are the same bit by bit."""
+    wide = rows.astype(np.float64)
+    scaled = choose_scaling(np.ldexp(wide, power), kind).apply(np.ldexp(wide, power))
+    assert torch.equal(scaled, choose_scaling(wide, kind).apply(wide))
+
+
+def test_tiny_columns_stand_beside_others(rows):
+    mixed = rows * np.array([1e-300, 1, 1e30])
+    scaled = choose_scaling(mixed, "columns").apply(mixed)
+    torch.testing.assert_close(scaled, choose_scaling(rows, "columns").apply(rows))
+
+
+def test_a_column_of_rests_alone_is_constant(rows):
+    """What is left where numbers have run out of digits tells nothing, and its factor would be infinite."""
+    wide = np.concatenate([rows, np.where(np.arange(200) % 2, 1e-320, 0.0)[:, None]], 1)
+    scaled = choose_scaling(wide, "columns").apply(wide)
+    assert (scaled[:, 3] == 0).all()
+    assert torch.isfinite(scaled).all()
+
+
+def test_tiny_numbers_without_a_scale_are_refused(rows):
+    with pytest.raises(ValueError, match=r"Got .*e-2\d at most. Take scale='auto'."):
+        choose_scaling(rows * 1e-25, "none")
+    for kind in ("columns", "whole"):
+        with pytest.raises(ValueError, match=r"of larger numbers. Got .*e-3\d\d at most. Multiply it"):
+            choose_scaling(rows.astype(np.float64) * 1e-315, kind)
+    nothing = np.zeros((3, 2))
+    assert (choose_scaling(nothing, "none").apply(nothing)[:, :-1] == 0).all()
+
+
 def test_a_wrong_word_is_named(rows):
     with pytest.raises(ValueError, match="'scale' parameter"):
         choose_scaling(rows, "rows")

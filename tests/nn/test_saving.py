@@ -146,7 +146,7 @@ def test_a_missing_file_is_named(tmp_path):
         (describing(model=["DAHGNN"]), "is damaged"),
         # A network of a million gigabytes is recognised by its shapes, before any memory is taken.
         (
-            describing(settings={"in_features": 1000000000, "n_classes": 3, "hidden": 1000000}),
+            describing(settings={"in_features": 1000000000000, "n_classes": 3, "hidden": 60000}),
             "convolution.weight",
         ),
     ],

@@ -15,7 +15,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 
 from dahgnn.checks import bad_type, bad_value, check_choice, check_count
-from dahgnn.classifier.labels import known_labels
+from dahgnn.classifier.labels import find_classes, known_labels, number_labels
 
 Array = NDArray[Any]
 Scorer = Callable[..., float]
@@ -78,7 +78,8 @@ class LabelledKFold(BaseCrossValidator):  # type: ignore[misc]
     def _deal(self, labels: Array) -> Array:
         """Return the fold in which each labelled row is tested, −1 if in none."""
         generator = check_random_state(self.random_state)
-        classes, numbers = np.unique(labels, return_inverse=True)
+        classes = find_classes(labels)
+        numbers = number_labels(labels, classes)
         fold, dealt = np.full(len(labels), -1), 0
         for number in range(len(classes)):
             rows = generator.permutation(np.flatnonzero(numbers == number))
@@ -137,9 +138,17 @@ class LabelledScorer:
             raise bad_value("y", repr(self), "labelled at some rows", "none")
         rows = np.flatnonzero(known)
         weights = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)[rows]}
+        if labels.dtype.kind == "O":
+            estimator, labels = _in_numbers(estimator, labels)
         scorer: Scorer = get_scorer(self.scoring)
-        scorer, estimator = _agree(scorer, estimator, np.unique(labels))
+        scorer, estimator = _agree(scorer, estimator, find_classes(labels))
         return float(scorer(estimator, _safe_indexing(X, rows), labels, **weights))
+
+
+def _in_numbers(estimator: Any, labels: Array) -> tuple[Any, Array]:
+    """Return both with numbers for classes, for metrics that know numbers and words alone."""
+    classes = find_classes(np.concatenate([estimator.classes_, labels]))
+    return _Numbered(estimator, classes), number_labels(labels, classes)
 
 
 def _agree(scorer: Scorer, estimator: Any, present: Array) -> tuple[Scorer, Any]:
@@ -158,6 +167,22 @@ def _agree(scorer: Scorer, estimator: Any, present: Array) -> tuple[Scorer, Any]
     scorer = copy.copy(scorer)
     scorer._kwargs = {**scorer._kwargs, "labels": classes}  # type: ignore[attr-defined]
     return scorer, _OfClasses(estimator, classes)
+
+
+class _Numbered(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted classifier that predicts the numbers of its labels among some classes."""
+
+    def __init__(self, estimator: Any, classes: Array) -> None:
+        self.estimator = estimator
+        self.classes = classes
+        self.numbers = number_labels(estimator.classes_, classes)
+        self.classes_ = np.sort(self.numbers)
+
+    def predict(self, X: ArrayLike) -> Array:
+        return number_labels(np.asarray(self.estimator.predict(X)), self.classes)
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        return np.asarray(self.estimator.predict_proba(X))[:, np.argsort(self.numbers)]
 
 
 class _OfClasses(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

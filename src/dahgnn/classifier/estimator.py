@@ -38,7 +38,13 @@ from dahgnn.classifier.fitting import (
     check_hypergraph,
     find_surroundings,
 )
-from dahgnn.classifier.labels import encode_class_prior, encode_labels, known_labels, weigh_rows
+from dahgnn.classifier.labels import (
+    encode_class_prior,
+    encode_labels,
+    known_labels,
+    number_labels,
+    weigh_rows,
+)
 from dahgnn.classifier.rows import read_rows
 from dahgnn.classifier.stacking import say_combination
 from dahgnn.classifier.stages import count_networks
@@ -230,7 +236,8 @@ class DAHGNNClassifier(
         X : array, sparse matrix or DataFrame, (n, d)
             One row a thing, labelled or not; finite numbers.
         y : array, (n,)
-            Labels of any type. Unlabelled is −1 among numbers, and None or NaN among others.
+            Labels of any type that has a hash: numbers, words, flags, dates, fractions, members of an Enum.
+            Unlabelled is −1 among numbers, and None or NaN among any.
         sample_weight : array, (n,), optional
             How much a labelled row counts: in the loss, for the experts and in their combination.
         neighbors : Neighbors or array of int, (n, k), optional
@@ -345,7 +352,10 @@ class DAHGNNClassifier(
         if not known.any():
             raise bad_value("y", "score", "labelled at some rows", "none")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(labels, self.predict(X)[known], sample_weight=weight))
+        predicted = self.predict(X)[known]
+        if predicted.dtype.kind == "O":  # which scikit-learn cannot compare
+            labels, predicted = (number_labels(each, self.classes_) for each in (labels, predicted))
+        return float(accuracy_score(labels, predicted, sample_weight=weight))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

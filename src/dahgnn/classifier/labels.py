@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -20,27 +23,63 @@ _OWNER = "DAHGNNClassifier"
 
 
 def known_labels(y: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the labels that are known, and at which rows: not −1 among numbers, not None or NaN."""
+    """Return the labels that are known, and at which rows: not −1 among numbers, not None or NaN.
+
+    They are an array of numbers, words or flags, or one of objects where they are something else.
+    """
     from sklearn.utils.validation import column_or_1d
 
-    # NumPy would write a NaN between words as a word.
-    labels = column_or_1d(np.asarray(y, dtype=None if hasattr(y, "dtype") else object), warn=True)
+    labels = column_or_1d(_as_array(y), warn=True)
     known = ~_missing(labels)
     values = labels[known]
     if values.dtype.kind == "O":
-        kinds = {str if isinstance(label, str) else type(label) for label in values}
-        if len(kinds) > 1 and str in kinds:
-            got = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise bad_type("y", "DAHGNNClassifier", "labels of one type", got)
-        values = np.array(values.tolist())
+        values = _simplify(values)
     if values.dtype.kind == "U" and any("\0" in str(label) for label in labels[known]):
         raise bad_value("y", "DAHGNNClassifier", "words without the character NUL", "one with it")
-    if values.dtype.kind in "iuf":
-        if not np.isfinite(values).all():
+    if values.dtype.kind in "iufO":
+        if not _are_finite(values):
             raise ValueError("Input y contains infinity or a value too large for a class.")
-        known[np.flatnonzero(known)[values == -1]] = False
-        values = values[values != -1]
+        unlabelled = _are_minus_one(values)
+        known[np.flatnonzero(known)[unlabelled]] = False
+        values = values[~unlabelled]
     return values, known
+
+
+def _as_array(y: Any) -> Array:
+    if not hasattr(y, "dtype"):
+        return np.asarray(y, dtype=object)  # NumPy would write a NaN between words as a word
+    if not isinstance(y.dtype, np.dtype) and hasattr(y, "astype"):
+        return np.asarray(y.astype(object))  # of whole numbers with a gap pandas would make decimal ones
+    return np.asarray(y)
+
+
+def _simplify(values: Array) -> Array:
+    """Return objects as an array of numbers, words or flags if they are nothing else."""
+    kinds = {str if isinstance(label, str) else type(label) for label in values}
+    if len(kinds) > 1 and str in kinds:
+        got = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise bad_type("y", "DAHGNNClassifier", "labels of one type", got)
+    if any(isinstance(label, Enum) for label in values):
+        return values  # of which NumPy would keep the numbers or words that some of them are
+    simple = np.array(values.tolist())
+    rounded = simple.dtype.kind == "f" and all(isinstance(label, Integral) for label in values)
+    return values if simple.ndim != 1 or rounded else simple
+
+
+def _are_finite(values: Array) -> bool:
+    if values.dtype.kind == "O":
+        return not any(isinstance(label, Decimal) and label.is_infinite() for label in values)
+    return bool(np.isfinite(values).all())
+
+
+def _are_minus_one(values: Array) -> NDArray[np.bool_]:
+    if values.dtype.kind == "O":
+        return np.array([_is_minus_one(label) for label in values], dtype=np.bool_)
+    return np.asarray(values == -1)
+
+
+def _is_minus_one(label: object) -> bool:
+    return isinstance(label, Number) and label == -1  # type: ignore[comparison-overlap]
 
 
 def _missing(labels: Array) -> NDArray[np.bool_]:
@@ -57,6 +96,8 @@ def _is_missing(label: object) -> bool:
     """Whether a label is None, NaN, or pandas' NA or NaT; NA is equal to nothing and says so by an error."""
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(label, Decimal):
+        return label.is_nan()
     return isinstance(label, float | np.floating) and bool(np.isnan(label))
 
 
@@ -69,16 +110,49 @@ def encode_labels(y: ArrayLike | None, n: int) -> tuple[Array, Tensor]:
     labels, known = known_labels(y)
     if len(known) != n:
         raise ValueError(f"X and y must have as many rows. Got {n} and {len(known)}.")
-    if len(labels):
+    if len(labels) and labels.dtype.kind != "O":
         check_classification_targets(labels)
-    classes, numbers = np.unique(labels, return_inverse=True)
+    classes = find_classes(labels)
     if len(classes) < 2:
         got = f"{len(classes)} class" if len(classes) else "no labelled row"
         remedy = "Unlabelled is -1 among numbers, and None or NaN."
         raise bad_value("y", "DAHGNNClassifier", "labels of at least two classes", got, remedy)
     encoded = np.full(n, -1, dtype=np.int64)
-    encoded[known] = numbers
+    encoded[known] = number_labels(labels, classes)
     return classes, torch.from_numpy(encoded)
+
+
+def find_classes(labels: Array) -> Array:
+    """Return the labels that occur, each once, in order; members of an Enum in that of their definition."""
+    if labels.dtype.kind != "O":
+        return np.unique(labels)
+    try:
+        different = set(labels.tolist())
+    except TypeError as error:
+        raise bad_type("y", _OWNER, "labels that have a hash, such as numbers or words", error) from error
+    classes = np.empty(len(different), dtype=object)
+    classes[:] = _in_order(different)
+    return classes
+
+
+def _in_order(labels: set[Any]) -> list[Any]:
+    try:
+        return sorted(labels)
+    except TypeError:
+        kinds = {type(label) for label in labels}
+        members = [member for kind in kinds if issubclass(kind, Enum) for member in kind if member in labels]
+        if len(kinds) == 1 and len(members) == len(labels):
+            return members
+        return sorted(labels, key=lambda label: (type(label).__name__, str(label)))
+
+
+def number_labels(labels: Array, classes: Array) -> NDArray[np.int64]:
+    """Return the number of each label among classes in the order of `find_classes`, −1 if it is none."""
+    if labels.dtype.kind != "O":
+        nearest = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+        return np.where(classes[nearest] == labels, nearest, -1)
+    numbers = {label: number for number, label in enumerate(classes.tolist())}
+    return np.array([numbers.get(label, -1) for label in labels.tolist()], dtype=np.int64)
 
 
 def hold_out(encoded: Array, share: float, times: int, generator: np.random.RandomState) -> list[Array]:
@@ -163,7 +237,6 @@ def weigh_rows(
     encoded: Tensor,
 ) -> Array | None:
     """Return how much each row counts, or None if all do alike; a row that does not, loses its label."""
-    from sklearn.utils.class_weight import compute_class_weight
     from sklearn.utils.validation import _check_sample_weight
 
     if sample_weight is None and class_weight is None:
@@ -179,8 +252,23 @@ def weigh_rows(
     if class_weight is not None:
         known = encoded.numpy() >= 0
         numbers = encoded.numpy()[known]
-        weights[known] *= compute_class_weight(class_weight, classes=classes, y=classes[numbers])[numbers]
+        weights[known] *= _weigh_classes(class_weight, classes, numbers)[numbers]
     return weights
+
+
+def _weigh_classes(class_weight: Mapping[Any, float] | str, classes: Array, numbers: Array) -> Array:
+    """Return how much the rows of each class count, (c,)."""
+    from sklearn.utils.class_weight import compute_class_weight
+
+    if classes.dtype.kind != "O":
+        return np.asarray(compute_class_weight(class_weight, classes=classes, y=classes[numbers]))
+    # scikit-learn knows classes of numbers, words and flags alone.
+    if isinstance(class_weight, Mapping):
+        unknown = [label for label in class_weight if label not in classes.tolist()]
+        if unknown:
+            raise bad_value("class_weight", _OWNER, "of classes that occur", repr(unknown[0]))
+        class_weight = {classes.tolist().index(label): weight for label, weight in class_weight.items()}
+    return np.asarray(compute_class_weight(class_weight, classes=np.arange(len(classes)), y=numbers))
 
 
 def encode_class_prior(prior: Mapping[Any, float] | ArrayLike | None, classes: Array) -> Array | None:

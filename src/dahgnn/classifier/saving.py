@@ -7,6 +7,8 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +41,8 @@ _OF_LABELS = ("labelled_indices", "held_out_indices", "held_out_distributions")
 # Tensors that a caller keeps beside the classifier begin so.
 _BESIDE = "beside."
 _KINDS = {"i": int, "u": np.uint64, "f": float, "b": bool, "U": str}
+# Types whose values are written as words, and made of words by themselves.
+_BY_WORD: dict[str, type[Fraction | Decimal]] = {"Fraction": Fraction, "Decimal": Decimal}
 
 
 class Saved(NamedTuple):
@@ -60,8 +64,9 @@ def save_classifier(
     Parameters
     ----------
     classifier : DAHGNNClassifier
-        Fitted; its classes are numbers, words, or True and False. The fitted rows are in the file. Of its
-        parameters a ``class_weight`` or ``class_prior`` and a ``random_state`` that is no number are not.
+        Fitted; its classes are numbers, words, True and False, fractions or decimals. The fitted rows are in
+        the file. Of its parameters a ``class_weight`` or ``class_prior`` and a ``random_state`` that is no
+        number are not.
     path : path
         By custom ``….safetensors``; missing folders are made.
     notes : mapping, optional
@@ -70,11 +75,7 @@ def save_classifier(
         Further numbers; `load_saved` gives them back as tensors.
     """
     check_is_fitted(classifier, "ensemble_")
-    kind = classifier.classes_.dtype.kind
-    if kind not in _KINDS:
-        raise TypeError(
-            f"Classes must be numbers, words or flags to be saved. Got {classifier.classes_.dtype}."
-        )
+    class_kind, classes = _write_classes(classifier.classes_)
     ensemble = classifier.ensemble_
     kept = _ensemble_tensors(ensemble) | {
         name: torch.from_numpy(getattr(classifier, f"{name}_")) for name in _OF_LABELS
@@ -85,8 +86,8 @@ def save_classifier(
         "parameters": _plain_parameters(classifier),
         "network": ensemble.networks[0].settings,
         "networks": len(ensemble.networks),
-        "classes": classifier.classes_.tolist(),
-        "class_kind": kind,
+        "classes": classes,
+        "class_kind": class_kind,
         "n_hyperedges": ensemble.hypergraph.n_hyperedges,
         "k": ensemble.k,
         "stack": {
@@ -107,6 +108,30 @@ def save_classifier(
     kept["notes"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     kept |= {f"{_BESIDE}{name}": torch.as_tensor(values) for name, values in (tensors or {}).items()}
     write_tensors(path, FORMAT, header, kept)
+
+
+def _write_classes(classes: Array) -> tuple[str, list[Any]]:
+    """Return of what kind classes are, and the classes as JSON can hold them."""
+    kind = classes.dtype.kind
+    if kind in _KINDS:
+        return kind, classes.tolist()
+    types = {type(label) for label in classes.tolist()}
+    if types <= set(_BY_WORD.values()) and len(types) == 1:
+        name = types.pop().__name__
+        return name, [str(label) for label in classes.tolist()]
+    names = ", ".join(sorted(each.__name__ for each in types))
+    raise TypeError(
+        f"Classes must be numbers, words, flags, fractions or decimals to be saved. Got {names}. "
+        "Fit with words for them, such as str(label) or the names of an Enum's members."
+    )
+
+
+def _read_classes(kind: str, classes: list[Any]) -> Array:
+    if kind not in _BY_WORD:
+        return np.array(classes, dtype=_KINDS[kind])
+    read = np.empty(len(classes), dtype=object)
+    read[:] = [_BY_WORD[kind](word) for word in classes]
+    return read
 
 
 def _ensemble_tensors(ensemble: Ensemble) -> dict[str, Tensor]:
@@ -206,7 +231,7 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
             parameters[name] = kind.from_mapping(parameters[name])
     classifier = DAHGNNClassifier(**parameters)
     classifier._check_parameters()
-    classifier.classes_ = np.array(header["classes"], dtype=_KINDS[header["class_kind"]])
+    classifier.classes_ = _read_classes(header["class_kind"], header["classes"])
     ensemble = _rebuild_ensemble(header, tensors, len(classifier.classes_))
     n, width = len(ensemble.features), len(tensors["scaling.shift"])
     classifier.n_features_in_ = width

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dahgnn.checks import bad_value, check_count
+from dahgnn.checks import MOST_NETWORKS, bad_value, check_count
 from dahgnn.config import PRESETS
 from dahgnn.nn.model import DAHGNN
 from dahgnn.threads import side_by_side
@@ -89,7 +89,7 @@ def count_networks(networks: int | str, n: int) -> int:
             expected = "a number of networks, or 'auto'"
             raise bad_value("networks", "DAHGNNClassifier", expected, repr(networks))
         return PRESETS["default"].networks if n <= _ROWS_FOR_SEVERAL else 1
-    check_count("networks", networks, "DAHGNNClassifier")
+    check_count("networks", networks, "DAHGNNClassifier", high=MOST_NETWORKS)
     return int(networks)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dahgnn.baselines.registry import DirectKind, NetworkKind, check_parameters, find_kind
-from dahgnn.checks import bad_type, check_choice, check_count, check_flag
+from dahgnn.checks import MOST_NETWORKS, bad_type, check_choice, check_count, check_flag
 from dahgnn.config import PRESETS, SCALES, TrainingConfig
 from dahgnn.experiments.datasets import DatasetSpec
 from dahgnn.experiments.keys import Table, check_keys, check_name, check_title
@@ -132,7 +132,7 @@ def resolve_settings(entry: Table, other: Table, owner: str) -> Settings:
         for part in ("model", "training"):
             whole[part] |= _table_of(given, part, owner)
         whole |= {name: given[name] for name in ("networks", "scale", "metric", "smoothing") if name in given}
-    check_count("networks", whole["networks"], owner)
+    check_count("networks", whole["networks"], owner, high=MOST_NETWORKS)
     check_choice("scale", whole["scale"], SCALES, owner)
     check_choice("metric", whole.get("metric", "euclidean"), tuple(METRICS), owner)
     check_choice("smoothing", whole.get("smoothing", "none"), SMOOTHINGS, owner)

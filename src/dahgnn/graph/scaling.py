@@ -10,15 +10,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dahgnn.checks import check_choice
+from dahgnn.checks import bad_value, check_choice
 from dahgnn.config import SCALES
 
+# Who is named in errors.
+_OWNER = "DAHGNNClassifier"
 # Of scaled rows, in the mean of squares. The learning rate is for rows of about this length.
 _LENGTH = 3.0
 # Of columns that count by their variance, (Σ σ²)² / Σ σ⁴. It is 0.5 to 0.7 for pixels, words and features of
 # networks, and under 0.1 for tables of measures in their own units.
 _EFFECTIVE_SHARE = 0.2
 _ROWS_AT_ONCE = 1024
+# Squares of smaller numbers have few digits in float64, or are 0.
+_SMALL = 1e-140
+# Squares of differences that are a ten-thousandth of it are still whole in float32.
+_SMALL_UNSCALED = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,20 +64,44 @@ def choose_scaling(rows: NDArray[Any], kind: str) -> Scaling:
     kind : {"auto", "columns", "whole", "none"}
         See `DAHGNNClassifier`.
     """
-    check_choice("scale", kind, SCALES, "DAHGNNClassifier")
+    check_choice("scale", kind, SCALES, _OWNER)
     d = rows.shape[1]
+    largest = np.abs(rows).max(0).astype(np.float64)
     if kind == "none":
+        _check_unscaled(largest.max())
         return _as_scaling(np.zeros(d), np.ones(d))
-    mean, deviation = rows.mean(0, dtype=np.float64), rows.std(0, dtype=np.float64)
-    # Rounding alone makes a column of constants differ from its mean.
-    varies = deviation > 1e-12 * np.abs(mean)
+    mean, deviation = rows.mean(0, dtype=np.float64), _deviation(rows, largest)
+    # Rounding alone makes a column of constants differ from its mean. What varies by less than the least
+    # normal number has no factor that float64 could hold.
+    differs = deviation > 1e-12 * np.abs(mean)
+    varies = differs & (deviation > np.finfo(np.float64).tiny)
     if not varies.any():
+        if differs.any():
+            remedy = "Multiply it with 1e100, say."
+            raise bad_value("X", _OWNER, "of larger numbers", f"{largest.max():g} at most", remedy)
         return _as_scaling(mean, np.zeros(d))
     if kind == "columns" or (kind == "auto" and _is_unequal(deviation[varies])):
         factor = _LENGTH / np.sqrt(varies.sum()) / np.where(varies, deviation, np.inf)
     else:
-        factor = np.where(varies, _LENGTH / np.sqrt(np.sum(deviation[varies] ** 2)), 0)
+        most = deviation[varies].max()
+        length = most * np.sqrt(np.sum((deviation[varies] / most) ** 2))
+        factor = np.where(varies, _LENGTH / length, 0)
     return _as_scaling(mean, factor)
+
+
+def _check_unscaled(largest: float) -> None:
+    if 0 < largest < _SMALL_UNSCALED:
+        expected = f"{_SMALL_UNSCALED:g} in size at some place, without a scale"
+        raise bad_value("X", _OWNER, expected, f"{largest:g} at most", "Take scale='auto'.")
+
+
+def _deviation(rows: NDArray[Any], largest: NDArray[Any]) -> NDArray[Any]:
+    """Return the standard deviation of each column; tiny columns are enlarged while it is computed."""
+    tiny = (largest > 0) & (largest < _SMALL)
+    if not tiny.any():
+        return np.asarray(rows.std(0, dtype=np.float64))
+    unit = np.where(tiny, np.exp2(np.frexp(largest)[1]), 1.0)  # a power of two, so that nothing is rounded
+    return np.asarray((rows / unit).std(0) * unit)
 
 
 def _is_unequal(deviation: NDArray[Any]) -> bool:

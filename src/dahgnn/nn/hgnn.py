@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, relu
 
-from dahgnn.checks import check_count, check_number
+from dahgnn.checks import check_count, check_number, check_units
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.nn.layers import HypergraphConvolution
 from dahgnn.ops.propagated import DropUnits, Folded, PropagatedFeatures, Weights
@@ -100,5 +100,5 @@ def check_network(in_features: int, n_classes: int, hidden: int, dropout: float,
     """Refuse wrong settings of a network of two layers."""
     check_count("in_features", in_features, owner)
     check_count("n_classes", n_classes, owner, low=2)
-    check_count("hidden", hidden, owner)
+    check_units("hidden", hidden, owner)
     check_number("dropout", dropout, owner, low=0, high=1)
