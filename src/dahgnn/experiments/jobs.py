@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from dahgnn.experiments.consistency import identity_key
 from dahgnn.experiments.datasets import Task
 from dahgnn.experiments.methods import Settings
 from dahgnn.experiments.spec import Spec
@@ -112,7 +113,7 @@ class Experiment:
 
     def key(self, job: Job) -> str:
         """Return the digest of a job's identity."""
-        return identity_key(self.identity(job))
+        return hashlib.sha256(json.dumps(self.identity(job), sort_keys=True).encode()).hexdigest()[:16]
 
     def missing(self, jobs: Iterable[Job], lines: Iterable[Line], file: Path) -> list[Job]:
         """Return the jobs that none of the lines is of.

@@ -1,0 +1,1 @@
+"""A seeded campaign of broken files, odd tables, tampered folders and injected faults; see `campaign`."""
