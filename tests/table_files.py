@@ -1,12 +1,19 @@
 """Files of tables, whole and damaged, that the tests of several modules share."""
 
+import gzip
 import io
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 
+from dahgnn.tables.formats import FORMATS
 from dahgnn.tables.table import read_table
+
+# The formats that hold arrays, not named columns.
+ARRAYS = (".npz", ".npy")
+TABLES = tuple(ending for ending in FORMATS if ending not in ARRAYS)
+# Those of which every cut is seen.
+CHECKED = (".parquet", ".npz", ".npy", ".xlsx", ".csv.gz", ".tsv.gz")
 
 
 def kinds(table):
@@ -21,19 +28,29 @@ def is_read_or_refused(path):
     return np.isfinite(table.features).all()
 
 
-def make_parquet():
+def pack_frame(frame, ending):
+    """Return the bytes of a file with the columns of a frame, as pandas writes it."""
+    if ending.endswith(".gz"):
+        return gzip.compress(pack_frame(frame, ending.removesuffix(".gz")), mtime=0)
     file = io.BytesIO()
-    pq.write_table(pa.table({"a": list(range(200)), "b": [str(n % 3) + "x" for n in range(200)]}), file)
+    if ending in (".csv", ".tsv"):
+        frame.to_csv(file, sep={".csv": ",", ".tsv": "\t"}[ending], index=False)
+    elif ending in (".json", ".jsonl", ".ndjson"):
+        frame.to_json(file, orient="records", lines=ending != ".json", force_ascii=False, date_format="iso")
+    elif ending == ".parquet":
+        frame.to_parquet(file)
+    elif ending == ".xlsx":
+        frame.to_excel(file, index=False)
+    elif ending == ".npz":
+        np.savez_compressed(file, X=frame.to_numpy(dtype=float))
+    else:
+        np.save(file, frame.to_numpy(dtype=float))
     return file.getvalue()
 
 
-def make_npz():
-    file = io.BytesIO()
-    np.savez_compressed(file, X=np.arange(600.0).reshape(200, 3))
-    return file.getvalue()
-
-
-def make_npy():
-    file = io.BytesIO()
-    np.save(file, np.arange(600.0).reshape(200, 3))
-    return file.getvalue()
+def make_file(ending):
+    """Return the bytes of a small file of 200 rows."""
+    numbers = pd.DataFrame(
+        {"a": np.arange(200) ** 2, "b": np.arange(200.0) % 7, "c": np.arange(200) % 3 + 0.5}
+    )
+    return pack_frame(numbers, ending)

@@ -4,7 +4,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from table_files import kinds, make_npy
+from table_files import kinds, make_file
 
 from dahgnn.tables.table import read_table
 
@@ -166,7 +166,7 @@ def test_an_archive_of_other_files_is_refused(tmp_path):
 
 
 def test_an_array_that_claims_to_be_huge_is_refused(write):
-    content, claim = make_npy(), b"(2000000000000, 3), }"
+    content, claim = make_file(".npy"), b"(2000000000000, 3), }"
     start = content.index(b"(200, 3)")
     content = content[:start] + claim + content[start + len(claim) :]
     with pytest.raises(ValueError, match="is cut, damaged"):
@@ -181,7 +181,7 @@ def claim(content, old, new):
 
 @pytest.mark.parametrize("name", ["data.npy", "data.npz"])
 def test_an_array_that_promises_more_than_it_has_is_refused(write, name, monkeypatch):
-    content = claim(make_npy(), b"(200, 3), }", b"(200, 9), }")
+    content = claim(make_file(".npy"), b"(200, 3), }", b"(200, 9), }")
     if name.endswith("npz"):
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w") as archive:

@@ -1,10 +1,13 @@
+import csv
+import json
 import os
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from table_files import make_npy, make_parquet
+from table_files import make_file
 
 from dahgnn.tables.sources import Reading
 from dahgnn.tables.table import read_table
@@ -71,11 +74,17 @@ def test_a_file_that_changes_while_it_is_read_is_refused(write, monkeypatch, cha
 
 
 @pytest.mark.parametrize(
-    ("suffix", "make", "module", "name"),
-    [("npy", make_npy, np.lib.format, "read_array"), ("parquet", make_parquet, pq, "ParquetFile")],
+    ("ending", "module", "name"),
+    [
+        (".npy", np.lib.format, "read_array"),
+        (".parquet", pq, "ParquetFile"),
+        (".json", json, "loads"),
+        (".xlsx", openpyxl, "load_workbook"),
+        (".csv.gz", csv, "reader"),
+    ],
 )
-def test_other_files_that_change_are_refused(write, monkeypatch, suffix, make, module, name):
-    path = write(make(), f"data.{suffix}")
+def test_other_files_that_change_are_refused(write, monkeypatch, ending, module, name):
+    path = write(make_file(ending), f"data{ending}")
     read = getattr(module, name)
 
     def read_and_change(*arguments, **settings):
@@ -83,5 +92,5 @@ def test_other_files_that_change_are_refused(write, monkeypatch, suffix, make, m
         return read(*arguments, **settings)
 
     monkeypatch.setattr(module, name, read_and_change)
-    with pytest.raises(OSError, match=f"data.{suffix} changed while it was read"):
+    with pytest.raises(OSError, match=f"data{ending} changed while it was read"):
         read_table(path)

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from table_files import is_read_or_refused
 
 from dahgnn.tables.sources import MISSING_WORDS, Reading
 from dahgnn.tables.table import read_table
@@ -193,7 +192,7 @@ def test_text_with_commas_stays_text_in_the_fit_and_after_it(write):
     assert np.array_equal(again.features, table.features)
 
 
-# Anything at all
+# Any text at all
 
 
 cells = st.one_of(st.none(), st.floats(width=32, allow_nan=False, allow_infinity=False))
@@ -237,11 +236,3 @@ def test_ids_are_read_as_written(tmp_path, texts):
     frame = pd.DataFrame({"id": texts, "row": range(len(texts))})
     frame.to_csv(tmp_path / "data.csv", index=False, quoting=csv.QUOTE_ALL)
     assert read_table(tmp_path / "data.csv", id="id").ids == tuple(texts)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(content=st.binary(max_size=60), suffix=st.sampled_from(["csv", "tsv", "parquet", "npz", "npy"]))
-def test_any_bytes_are_read_or_refused(tmp_path, content, suffix):
-    path = tmp_path / f"data.{suffix}"
-    path.write_bytes(content)
-    assert is_read_or_refused(path)

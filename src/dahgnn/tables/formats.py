@@ -9,31 +9,62 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from dahgnn.checks import bad_value
+from dahgnn.checks import bad_value, did_you_mean
 from dahgnn.tables.array_files import read_npy, read_npz
+from dahgnn.tables.json_files import JSON_OPTIONS, read_json, read_json_lines
 from dahgnn.tables.parquet_files import read_parquet
 from dahgnn.tables.sources import Format, Reading
 from dahgnn.tables.text_files import TEXT_OPTIONS, read_text_file
+from dahgnn.tables.workbooks import WORKBOOK_OPTIONS, read_workbook
 
-_ANY = Reading()
 FORMATS: Mapping[str, Format] = {
     ".csv": Format(read_text_file, TEXT_OPTIONS),
     ".tsv": Format(partial(read_text_file, delimiter="\t"), TEXT_OPTIONS),
+    ".csv.gz": Format(partial(read_text_file, packed=True), TEXT_OPTIONS),
+    ".tsv.gz": Format(partial(read_text_file, delimiter="\t", packed=True), TEXT_OPTIONS),
+    ".json": Format(read_json, JSON_OPTIONS),
+    ".jsonl": Format(read_json_lines, JSON_OPTIONS),
+    ".ndjson": Format(read_json_lines, JSON_OPTIONS),
     ".parquet": Format(read_parquet),
+    ".xlsx": Format(read_workbook, WORKBOOK_OPTIONS),
     ".npz": Format(read_npz),
     ".npy": Format(read_npy, labels_in_other_files=True),
 }
+_AS_NAMED = Reading()
 
 
-def find_format(path: Path, reading: Reading = _ANY) -> Format:
-    """Return the format of a file by its ending, if it can be read as wanted."""
-    suffix = path.suffix.lower()
-    if suffix not in FORMATS:
+def find_format(path: Path, reading: Reading = _AS_NAMED) -> Format:
+    """Return the format of a file, if it can be read as wanted."""
+    ending = _ending(path) if reading.format is None else f".{reading.format.removeprefix('.').lower()}"
+    if ending not in FORMATS and reading.format is not None:
+        known = [name.removeprefix(".") for name in FORMATS]
+        hint = did_you_mean(reading.format, known)
+        raise bad_value("format", "read_table", f"one of {', '.join(known)}", repr(reading.format), hint)
+    if ending not in FORMATS:
         raise ValueError(
-            f"The name of the file {path} must end in one of {', '.join(FORMATS)}. Got '{path.suffix}'."
+            f"The name of the file {path} must end in one of {', '.join(FORMATS)}. Got '{path.suffix}'. "
+            "Name the format with --format."
         )
-    chosen = FORMATS[suffix]
     for name, value in reading.given.items():
-        if name not in chosen.options:
-            raise bad_value(name, "read_table", f"left out for {suffix} files", repr(value))
-    return chosen
+        if name not in (*FORMATS[ending].options, "format"):
+            raise bad_value(name, "read_table", f"left out for {ending} files", repr(value))
+    return FORMATS[ending]
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without the ending that says its format."""
+    return path.name[: len(path.name) - len(_ending(path))] if _ending(path) else path.stem
+
+
+def reading_as_fitted(path: Path, reading: Reading, fitted: Reading) -> Reading:
+    """Return how to read a file for a fitted model: as is said, else as at the fit, if its format allows."""
+    options = find_format(path, reading).options
+    known = {name: value for name, value in fitted.given.items() if name in options}
+    return Reading(**{**known, **reading.given})
+
+
+def _ending(path: Path) -> str:
+    """Return the longest known ending of a name, or nothing."""
+    name = path.name.lower()
+    fitting = [ending for ending in FORMATS if name.endswith(ending) and name != ending]
+    return max(fitting, key=len, default="")

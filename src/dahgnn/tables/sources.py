@@ -50,11 +50,17 @@ class Reading:
         The sign between the cells of a text file: one character, or "tab". None finds it.
     decimal : {".", ","} or None
         The decimal sign of numbers in a text file. None finds it.
+    sheet : str or None
+        The name of a sheet of a workbook. None is the first.
+    format : str or None
+        One of `dahgnn.tables.formats.FORMATS`, with or without its point. None is that of the file's name.
     """
 
     encoding: str | None = None
     delimiter: str | None = None
     decimal: str | None = None
+    sheet: str | None = None
+    format: str | None = None
 
     def __post_init__(self) -> None:
         if self.encoding is not None:
@@ -65,6 +71,9 @@ class Reading:
             _check_delimiter(self.delimiter)
         if self.decimal is not None:
             check_choice("decimal", self.decimal, (".", ","), "Reading")
+        for name in ("sheet", "format"):
+            if not isinstance(getattr(self, name), str | None):
+                raise bad_type(name, "Reading", "text", repr(getattr(self, name)))
 
     @property
     def given(self) -> dict[str, str]:
@@ -95,7 +104,8 @@ def _check_delimiter(sign: object) -> None:
 class Source:
     """The content of a file, before any of it is understood.
 
-    ``lines`` has the line of a text file in which each row begins, counted from 1; other files have none.
+    ``lines`` has the line of a text file in which each row begins, or its row of a sheet, counted from 1;
+    other files have none. ``place`` is how messages name it.
     """
 
     n_rows: int
@@ -107,12 +117,13 @@ class Source:
     shape: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     lines: np.ndarray | None = None
+    place: str = "line {} of the file"
 
     def at(self, row: int) -> str:
         """Say where a row is: in a text file its line, elsewhere its number, both counted from 1."""
         if self.lines is None:
             return f"row {row + 1} (counted from 1)"
-        return f"line {self.lines[row]} of the file"
+        return self.place.format(self.lines[row])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Read users' tables: features, labels and ids from CSV, TSV, Parquet, NPZ and NPY files.
+"""Read users' tables: features, labels and ids from CSV, TSV, JSON, Parquet, Excel, NPZ and NPY files.
 
 What each kind of file may hold is said in the module that `dahgnn.tables.formats` has for it, and how its
 columns become features in `dahgnn.tables.planning` and `dahgnn.tables.columns`.

@@ -1,4 +1,4 @@
-"""Read CSV and TSV files as cells.
+"""Read CSV and TSV files as cells, also those that gzip has packed.
 
 They are UTF-8, with or without a byte order mark, or UTF-16 with one; `Reading.encoding` names another. The
 delimiter is a tab in ``.tsv``; in ``.csv`` it is the one of comma, semicolon and tab that the header line has
@@ -20,7 +20,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from dahgnn.tables.gzip_files import unpacked
 from dahgnn.tables.messages import counted, quoted
 from dahgnn.tables.sources import (
     MISSING_WORDS,
@@ -64,14 +65,14 @@ class _Layout:
     delimiter: str
 
 
-def read_text_file(path: Path, wanted: Wanted, delimiter: str | None = None) -> Source:
+def read_text_file(path: Path, wanted: Wanted, delimiter: str | None = None, packed: bool = False) -> Source:
     """Read CSV or TSV; the cells of labels, ids and ``wanted.texts`` are text as it stands.
 
     The csv module checks each row before pandas reads it. pyarrow.csv would do with one reading, but takes an
     open quote for text up to the end of the file, where the csv module refuses it and names the line.
     """
-    with opened(path) as file:
-        text = partial(_decoded, file, path, wanted.reading.encoding)
+    with opened(path) as file, unpacked(file, path) if packed else nullcontext(file) as content:
+        text = partial(decoded, content, path, wanted.reading.encoding)
         layout = _survey(text, path, wanted.reading.delimiter or delimiter or _find_delimiter(text))
         cells, notes = _read_cells(text, layout, wanted)
     source = Source(n_rows=len(layout.lines), cells=cells, notes=notes, lines=layout.lines)
@@ -79,7 +80,8 @@ def read_text_file(path: Path, wanted: Wanted, delimiter: str | None = None) -> 
 
 
 @contextlib.contextmanager
-def _decoded(file: BinaryIO, path: Path, encoding: str | None) -> Iterator[io.TextIOWrapper]:
+def decoded(file: BinaryIO, path: Path, encoding: str | None) -> Iterator[io.TextIOWrapper]:
+    """Read a file as text from its beginning, in an encoding or, without one, in UTF-8 or UTF-16."""
     text = io.TextIOWrapper(file, encoding=_codec(file, encoding), newline="")
     try:
         yield text
