@@ -3,22 +3,34 @@
 import json
 from html.parser import HTMLParser
 
+from dahgnn.experiments.consistency import IDENTITY, identity_key
+
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}{% raw %}--><!--"
 
 
 def make_line(method="ours", run=0, accuracy=0.9, **changes):
+    """A line that agrees with itself, unless the changes say otherwise."""
+    wrong = round(1000 * (1 - accuracy))
     line = {
         "experiment": "table2",
-        "key": f"{method}-{changes.get('dataset', 'mnist')}-{changes.get('labels', 20)}-{run}",
         "dataset": "mnist",
+        "data": "all digits",
         "method": method,
         "labels": 20,
         "run": run,
         "seed": run,
-        "split": {"digest": f"split-{run}", "train": 20, "validation": 10, "test": 1000},
+        "split": {
+            "digest": f"split-{run}-{changes.get('labels', 20)}",
+            "train": changes.get("labels", 20),
+            "validation": 10,
+            "test": 1000,
+        },
         "settings": {},
         "metrics": {"train_accuracy": 1.0, "validation_accuracy": 0.8, "test_accuracy": accuracy},
-        "confusion": [[9, 1], [0, 10]],
+        "confusion": [
+            [500 - min(wrong, 500), min(wrong, 500)],
+            [max(wrong, 500) - 500, 1000 - max(wrong, 500)],
+        ],
         "history": None,
         "epochs": 100,
         "seconds": 2.0,
@@ -26,7 +38,9 @@ def make_line(method="ours", run=0, accuracy=0.9, **changes):
         "device": {"type": "cpu", "threads": 2, "machine": "x86_64"},
         "versions": {"dahgnn": "0.1.0"},
     }
-    return line | changes
+    whole = line | changes
+    identity = {name: whole.get(name) for name in IDENTITY} | {"split": line["split"]["digest"]}
+    return {"key": identity_key(identity)} | whole
 
 
 def make_spec(**changes):

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from dahgnn.experiments.lines import read_lines
+from dahgnn.experiments.spec_file import read_spec
 from dahgnn.report.demo import markdown_table
-from dahgnn.report.summary import read_spec, summarise
+from dahgnn.report.summary import summarise
 from dahgnn.report.tables import markdown, signed
 
 ROOT = Path(__file__).parents[1]

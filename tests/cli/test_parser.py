@@ -30,7 +30,7 @@ def test_a_fit_has_defaults_for_all_but_the_file_and_its_labels():
     assert vars(options) == {
         "command": "fit", "extra": "fit", "table": Path("mine.csv"), "label": "kind", "id": None, "drop": [],
         "keep": [], "missing": [], "out": None, "k": 10, "seed": 0, "networks": "auto", "validation": 0.2, "scale": "auto",
-        "map": "auto", "device": "auto",
+        "map": "auto", "parquet": False, "device": "auto",
     }  # fmt: skip
 
 

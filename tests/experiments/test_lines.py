@@ -104,9 +104,19 @@ def test_a_line_of_another_experiment_is_an_error(tmp_path, lines):
 
 
 def test_of_two_lines_of_a_run_the_first_counts(tmp_path, lines, caplog):
-    path = write(tmp_path / "runs.jsonl", [*lines, make_line("ours", 0, 0.1)])
+    path = write(tmp_path / "runs.jsonl", [*lines, make_line("ours", 0, 0.9, seconds=3.0)])
     assert read_lines(path) == lines
-    assert "line 7 repeats run ours-mnist-20-0" in caplog.text
+    assert f"line 7 repeats run {lines[0]['key']}" in caplog.text
+    write(path, [*lines, make_line("ours", 0, 0.1)])
+    with pytest.raises(ValueError, match=r"Line 7 of .* has other results of the same run than line 1\."):
+        read_lines(path)
+
+
+def test_a_line_that_contradicts_itself_is_refused_with_its_number(tmp_path, lines):
+    lines[2]["metrics"] |= {"test_accuracy": 0.99}
+    expected = "Line 3 of .* has a 'test_accuracy' of 0.99, but 920 of 1000 right in its confusion matrix"
+    with pytest.raises(ValueError, match=expected + r"\. Somebody changed it: take it out"):
+        read_lines(write(tmp_path / "runs.jsonl", lines))
 
 
 @pytest.mark.parametrize(
@@ -119,6 +129,9 @@ def test_of_two_lines_of_a_run_the_first_counts(tmp_path, lines, caplog):
         ({"run": True}, "an integer 'run'"),
         ({"key": None}, "a text 'key'"),
         ({"split": {}}, "the digest of its split"),
+        ({"split": {"digest": "a", "test": -1}}, "counts of nodes in its 'split'"),
+        ({"metrics": {"test_accuracy": 0.5, "stated_high": 1.5}}, "'metrics' between 0 and 1, or none"),
+        ({"best_epoch": 0.5}, "a count as 'best_epoch', or none"),
         ({"device": "cpu"}, "an object 'device'"),
         ({"seconds": None}, "a number of 'seconds'"),
         ({"finished": "yesterday"}, "an ISO date in 'finished'"),

@@ -219,7 +219,7 @@ def test_a_process_ends_with_the_one_that_it_works_for():
 def test_a_second_process_is_kept_out(tmp_path, task):
     process = start(tmp_path, "pass")
     wait_for_lines(tmp_path, 1)
-    with pytest.raises(ValueError, match="Another process runs an experiment in"):
+    with pytest.raises(ValueError, match="Another process works in"):
         run_experiment(small_spec(runs=4), tmp_path, {"mnist": task}, jobs=1)
     process.send_signal(signal.SIGKILL)
     process.communicate()

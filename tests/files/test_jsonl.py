@@ -50,7 +50,7 @@ def test_one_is_alone_until_the_block_ends(tmp_path):
     folder = tmp_path / "new" / "folder"
     with (
         lock_folder(folder),
-        pytest.raises(ValueError, match=f"Another process runs an experiment in {folder}"),
+        pytest.raises(ValueError, match=f"Another process works in {folder}"),
         lock_folder(folder),
     ):
         pass

@@ -46,7 +46,7 @@ def test_curves_are_medians_over_the_runs_that_still_train(lines):
 
 def test_confusion_matrices_are_sums_over_runs(lines):
     found = confusions(lines, summarise(lines, make_spec()))
-    assert found == {"0/0/20": [[27, 3], [0, 30]], "0/1/20": [[27, 3], [0, 30]]}
+    assert found == {"0/0/20": [[1230, 270], [0, 1500]], "0/1/20": [[1200, 300], [0, 1500]]}
 
 
 def test_long_names_of_classes_are_cut_and_their_marks_escaped(lines):

@@ -1,14 +1,19 @@
 """`dahgnn fit`, `predict`, `explain` and `suggest`, as a user calls them."""
 
 import csv
+import errno
 import json
+import os
+import shutil
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 from report_cases import Reader
 
 from dahgnn.cli.commands import main
+from dahgnn.files.jsonl import lock_folder
 from dahgnn.progress import tell_ensemble_epochs
 
 pytest.importorskip("pandas")
@@ -63,7 +68,8 @@ def test_a_fit_fills_its_folder(folder, capsys):
         "report.html",
     }
     rows = read(folder / "predictions.csv")
-    assert list(rows[0]) == ["id", "class", "probability", "margin", "density", "given"]
+    names = ["id", "class", "predicted", "probability", "margin", "density", "given"]
+    assert list(rows[0]) == [*names, *(f"p:{name}" for name in sorted(NAMES))]
     assert [row["id"] for row in rows] == [f"x{i}" for i in range(90)]
     right = np.mean([row["class"] == NAMES[i % 3] for i, row in enumerate(rows)])
     assert right > 0.9
@@ -103,7 +109,8 @@ def test_new_rows_of_any_form(folder, tmp_path, form, capsys):
     target = tmp_path / "deep" / "new-labels.csv"
     assert main(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(target)]) == 0
     rows = read(target)
-    assert list(rows[0]) == ["id", "class", "probability", "margin", "density"]
+    names = ["id", "class", "predicted", "probability", "margin", "density"]
+    assert list(rows[0]) == [*names, *(f"p:{name}" for name in sorted(NAMES))]
     assert np.mean([row["class"] == kind for row, kind in zip(rows, kinds, strict=True)]) > 0.9
     assert "60 rows. Written to" in capsys.readouterr().out
 
@@ -113,6 +120,7 @@ def test_fitted_rows_are_predicted_as_they_were(folder, tmp_path):
     assert main(["predict", str(folder), str(tmp_path / "same.csv"), "--out", str(tmp_path / "same")]) == 0
     before, after = read(folder / "predictions.csv"), read(tmp_path / "same")
     for old, new in zip(before, after, strict=True):
+        assert new.pop("class") == old["predicted"]
         assert {name: old[name] for name in new} == new
 
 
@@ -197,10 +205,15 @@ def test_a_few_rows_are_enough(tmp_path, rows):
 
 def test_nothing_replaces_what_it_is_made_from(folder, tmp_path, capsys):
     write(tmp_path / "new.csv", rows=10)
-    before = (tmp_path / "new.csv").read_bytes(), (folder / "model.safetensors").read_bytes()
-    for target in (tmp_path / "new.csv", folder / "model.safetensors"):
+    own = ("model.safetensors", "predictions.csv", "metrics.json", "report.html")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "new.csv")
+    (tmp_path / "page.html").hardlink_to(folder / "report.html")
+    before = [path.read_bytes() for path in (tmp_path / "new.csv", *(folder / name for name in own))]
+    targets = {tmp_path / "new.csv": "made from", tmp_path / "link.csv": "made from"}
+    targets |= {folder / name: "belongs to the fit" for name in (*own, "predictions.parquet")}
+    for target, words in (targets | {tmp_path / "page.html": "belongs to the fit"}).items():
         assert main(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(target)]) == 2
-        assert "which they are made from" in capsys.readouterr().err
+        assert words in capsys.readouterr().err
     write(tmp_path / "predictions.csv")
     assert (
         main(
@@ -218,7 +231,7 @@ def test_nothing_replaces_what_it_is_made_from(folder, tmp_path, capsys):
         == 2
     )
     assert "would replace predictions.csv" in capsys.readouterr().err
-    assert before == ((tmp_path / "new.csv").read_bytes(), (folder / "model.safetensors").read_bytes())
+    assert before == [path.read_bytes() for path in (tmp_path / "new.csv", *(folder / name for name in own))]
 
 
 def test_a_folder_that_cannot_be_written_is_named_before_the_fit(tmp_path, capsys):
@@ -258,7 +271,7 @@ def test_names_steer_neither_terminal_nor_lines(tmp_path, capsys):
     pandas = pytest.importorskip("pandas")
     bad = "\x1b]0;pwned\x07\x1b[2J"
     frame = pandas.DataFrame(
-        {"a": np.arange(12.0), "kind": [f"{bad}x", "y"] * 6, "id": [f"r\r{i}" for i in range(12)]}
+        {"a": np.arange(12.0) ** 2, "kind": [f"{bad}x", "y"] * 6, "id": [f"r\r{i}" for i in range(12)]}
     )
     frame.loc[6:, "kind"] = None
     frame.to_parquet(tmp_path / "bad.parquet")
@@ -291,7 +304,7 @@ def test_who_is_interrupted_at_the_map_has_the_rest(tmp_path, monkeypatch):
     (tmp_path / "out" / "report.html").write_text("of another fit")
     command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name", "--networks", "1"]
     assert main([*command, "--out", str(tmp_path / "out"), "--map", "pca"]) == 130
-    names = {path.name for path in (tmp_path / "out").iterdir()}
+    names = {path.name for path in (tmp_path / "out").iterdir()} - {".lock"}
     assert names == {"model.safetensors", "predictions.csv", "metrics.json"}
     assert main(["suggest", str(tmp_path / "out"), "-n", "2"]) == 0
 
@@ -331,3 +344,87 @@ def test_without_held_out_rows_no_accuracy_is_known(tmp_path, capsys):
     assert "Too few labels could be held out" in capsys.readouterr().out
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert (metrics["held_out"], metrics["held_out_accuracy"], metrics["networks"]) == (0, None, 2)
+
+
+@pytest.mark.parametrize("step", ["as_csv", "write_json", "save_classifier"])
+def test_a_disk_that_is_full_leaves_the_last_fit_whole(folder, tmp_path, monkeypatch, capsys, step):
+    shutil.copytree(folder, tmp_path / "fit")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "fit").iterdir()}
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(f"dahgnn.report.fit_folder.{step}", fail)
+    command = [
+        "fit",
+        str(folder.parent / "animals.csv"),
+        "--label",
+        "kind",
+        "--id",
+        "name",
+        "--networks",
+        "1",
+    ]
+    assert main([*command, "--map", "pca", "--out", str(tmp_path / "fit")]) == 2
+    assert "The disk is full" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "fit").iterdir()} == before
+
+
+def test_a_second_fit_into_the_same_folder_is_refused_before_it_reads(tmp_path, capsys):
+    with lock_folder(tmp_path):
+        assert main(["fit", "nothing.csv", "--label", "kind", "--out", str(tmp_path)]) == 2
+    assert f"Another process works in {tmp_path}" in capsys.readouterr().err
+
+
+def test_a_file_whose_name_is_no_text_is_fitted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / os.fsdecode(b"caf\xe9.csv")
+    write(path)
+    command = ["fit", str(path), "--label", "kind", "--drop", "name", "--networks", "1", "--map", "pca"]
+    assert main(command) == 0
+    out = tmp_path / "runs" / "caf?.csv"
+    assert {each.name for each in out.iterdir()} > {"predictions.csv", "model.safetensors", "report.html"}
+    assert main(["suggest", str(out), "-n", "1"]) == 0
+    assert main([*command, "--out", str(tmp_path / os.fsdecode(b"\xff"))]) == 2
+    assert "must have a name in UTF-8" in capsys.readouterr().err
+
+
+def test_tables_of_one_name_have_folders_of_their_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).normal(size=(12, 2)) + 4 * (np.arange(12) % 2)[:, None]
+    np.savez(tmp_path / "a.npz", X=rows, y=np.arange(12) % 2)
+    lines = [f"{x},{row % 2}" for row, (x, _) in enumerate(rows)]
+    (tmp_path / "a.csv").write_text("x,y\n" + "\n".join(lines) + "\n")
+    for name in ("a.npz", "a.csv"):
+        words = ["fit", name, "--label", "y", "--networks", "1", "--map", "pca", "--parquet"]
+        assert main(words) == 0
+        assert f"Written to {Path('runs', name)}: " in capsys.readouterr().out
+        frame = pytest.importorskip("pandas").read_parquet(Path("runs", name, "predictions.parquet"))
+        assert frame["id"].tolist() == [row["id"] for row in read(Path("runs", name, "predictions.csv"))]
+
+
+def test_parquet_of_an_earlier_fit_does_not_stay(tmp_path):
+    write(tmp_path / "animals.csv")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name", "--networks", "1"]
+    command += ["--map", "pca", "--out", str(tmp_path / "out")]
+    assert main([*command, "--parquet"]) == 0
+    assert (tmp_path / "out" / "predictions.parquet").exists()
+    assert main(command) == 0
+    assert not (tmp_path / "out" / "predictions.parquet").exists()
+
+
+def test_a_given_label_stays_and_a_wrong_one_is_doubted(tmp_path):
+    write(tmp_path / "animals.csv")
+    lines = (tmp_path / "animals.csv").read_text().splitlines()
+    assert lines[1].endswith(",ant")
+    lines[1] = lines[1].removesuffix("ant") + '"cat, black"'  # it is no cat
+    (tmp_path / "animals.csv").write_text("\n".join(lines) + "\n")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--id", "name", "--map", "pca"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    first = read(tmp_path / "out" / "predictions.csv")[0]
+    assert first["class"] == first["given"] == "cat, black"
+    probabilities = {name: float(first[f"p:{name}"]) for name in NAMES}
+    assert float(first["probability"]) == max(probabilities.values()) == probabilities[first["predicted"]]
+    assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert [label["id"] for label in metrics["assessment"]["doubtful"]][:1] == ["x0"]

@@ -4,7 +4,7 @@ import pytest
 from report_cases import make_line, make_lines, make_spec
 
 from dahgnn.report.significance import holm
-from dahgnn.report.summary import read_spec, summarise
+from dahgnn.report.summary import summarise
 
 
 def write(path, lines, end="\n"):
@@ -15,17 +15,6 @@ def write(path, lines, end="\n"):
 @pytest.fixture
 def lines():
     return make_lines()
-
-
-def test_a_missing_or_wrong_specification_says_so(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"must hold the specification .* 'dahgnn reproduce'"):
-        read_spec(tmp_path / "spec.json")
-    (tmp_path / "spec.json").write_text('{"name": "a"}')
-    with pytest.raises(ValueError, match="Got none of datasets, labels, methods, runs, title"):
-        read_spec(tmp_path / "spec.json")
-    (tmp_path / "spec.json").write_text("{")
-    with pytest.raises(ValueError, match="must be a JSON object"):
-        read_spec(tmp_path / "spec.json")
 
 
 def test_a_cell_holds_mean_deviation_and_the_printed_numbers(lines):
@@ -55,6 +44,22 @@ def test_lines_of_changed_settings_never_mix(lines):
         summarise([*lines, make_line("ours", 1, key="changed")], make_spec())
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            make_line(run=3),
+            r"Run 3 of ours on mnist with 20 labels is not one of spec.json, .* 3 runs with 20 ",
+        ),
+        (make_line(labels=22), "with 22 labels is not one of spec.json"),
+        (make_line(run=3, labels=7, confusion=None), "which asks for 3 runs. Runs are counted from 0"),
+    ],
+)
+def test_runs_and_label_counts_that_the_spec_has_not_are_refused(lines, line, words):
+    with pytest.raises(ValueError, match=words):
+        summarise([*lines, line], make_spec())
+
+
 def test_no_lines_are_an_error():
     with pytest.raises(ValueError, match="must be at least one run line"):
         summarise([], make_spec())
@@ -69,7 +74,7 @@ FIRST = (0.912, 0.905, 0.921, 0.930, 0.899, 0.917, 0.908)
 
 
 def test_holm_is_over_the_label_counts_of_a_pair():
-    spec = make_spec(labels=[10, 20, 30])
+    spec = make_spec(labels=[10, 20, 30], runs=len(FIRST))
     lines = []
     for labels, gap in ((20, 0.001), (40, 0.01), (60, 0.0)):
         lines += [make_line("ours", run, value + gap, labels=labels) for run, value in enumerate(FIRST)]

@@ -9,8 +9,9 @@ import pytest
 from report_cases import OURS, make_line, make_lines, make_spec
 
 from dahgnn.experiments.lines import read_lines
+from dahgnn.experiments.spec_file import read_spec
 from dahgnn.report import tables
-from dahgnn.report.summary import read_spec, summarise
+from dahgnn.report.summary import summarise
 from dahgnn.report.tables import (
     Table,
     accuracy_tables,

@@ -103,7 +103,8 @@ def save_classifier(
         "feature_names": getattr(classifier, "feature_names_in_", np.array([])).tolist(),
     }
     # A header may have 100 MB, and names of millions of rows are more.
-    text = json.dumps(dict(notes or {}), ensure_ascii=False).encode()
+    # Half of a surrogate pair, as in names of files that are no text, is escaped.
+    text = json.dumps(dict(notes or {}), ensure_ascii=False).encode("utf-8", "backslashreplace")
     kept["notes"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     kept |= {f"{_BESIDE}{name}": torch.as_tensor(values) for name, values in (tensors or {}).items()}
     write_tensors(path, FORMAT, header, kept)

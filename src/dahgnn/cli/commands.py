@@ -153,9 +153,10 @@ def _print_written(folder: Path, written: Sequence[Path]) -> None:
 
 def _fit(options: argparse.Namespace) -> None:
     from dahgnn.cli.display import Display
-    from dahgnn.report.fit_folder import FILES, FitOptions, fit_table
+    from dahgnn.report.fit_files import FILES
+    from dahgnn.report.fit_folder import FitOptions, fit_table
 
-    folder = options.out or Path("runs") / options.table.stem
+    folder = options.out or _default_folder(options.table)
     chosen = FitOptions(
         label=options.label,
         id=options.id,
@@ -169,14 +170,20 @@ def _fit(options: argparse.Namespace) -> None:
         scale=options.scale,
         device=options.device,
         map=options.map,
+        parquet=options.parquet,
     )
     with Display() as display:
         metrics = fit_table(options.table, folder, chosen, display)
     _print_metrics(metrics)
-    print(f"Written to {folder}: {', '.join(FILES)}")
+    print(f"Written to {folder}: {', '.join(name for name in FILES if (folder / name).exists())}")
     _print_early_end(metrics)
     if metrics["stopped"] == "interrupted":
         raise KeyboardInterrupt
+
+
+def _default_folder(table: Path) -> Path:
+    """Return the folder of a fit; not by the stem of the file, as a.csv and a.npz are two tables."""
+    return Path("runs") / table.resolve().name.encode("utf-8", "replace").decode("utf-8")
 
 
 def _print_metrics(metrics: Mapping[str, Any]) -> None:
@@ -201,17 +208,21 @@ def _print_early_end(metrics: Mapping[str, Any]) -> None:
 
 def _predict(options: argparse.Namespace) -> None:
     from dahgnn.cli.display import Display
-    from dahgnn.report.fit_folder import predict_table
+    from dahgnn.report.fit_files import check_target
+    from dahgnn.report.fitted_folder import predict_table
+    from dahgnn.report.predictions import write_predictions
 
     target = options.out or options.folder / f"{options.table.stem}-predictions.csv"
+    check_target(target, options.folder, [options.table])
     with Display() as display:
-        count = predict_table(options.folder, options.table, target, options.id, display)
-    print(f"\n{count:,} rows. Written to {target}")
+        predictions = predict_table(options.folder, options.table, options.id, display)
+        write_predictions(target, predictions)
+    print(f"\n{len(predictions.ids):,} rows. Written to {target}")
 
 
 def _explain(options: argparse.Namespace) -> None:
     from dahgnn.cli.explanation_text import describe
-    from dahgnn.report.fit_folder import FittedFolder
+    from dahgnn.report.fitted_folder import FittedFolder
 
     fitted = FittedFolder.open(options.folder)
     print(describe(fitted.explain(options.row), fitted))
@@ -219,7 +230,7 @@ def _explain(options: argparse.Namespace) -> None:
 
 def _suggest(options: argparse.Namespace) -> None:
     from dahgnn.cli.display import printable
-    from dahgnn.report.fit_folder import FittedFolder
+    from dahgnn.report.fitted_folder import FittedFolder
 
     rows = FittedFolder.open(options.folder).suggest(options.n)
     if len(rows) < options.n:

@@ -6,7 +6,7 @@ import numpy as np
 
 from dahgnn.classifier.explanation import Explanation
 from dahgnn.cli.display import printable
-from dahgnn.report.fit_folder import FittedFolder
+from dahgnn.report.fitted_folder import FittedFolder
 
 
 def describe(explanation: Explanation, fitted: FittedFolder, most: int = 5) -> str:

@@ -147,6 +147,7 @@ def _add_fit(commands: _Commands) -> None:
         default="auto",
         help="of the page (auto: t-SNE for 100 rows or more)",
     )
+    own.add_argument("--parquet", action="store_true", help="write predictions.parquet, too")
     own.add_argument("--device", default="auto", help="cpu or cuda (what there is)")
     own.set_defaults(extra="fit")
 
@@ -176,7 +177,9 @@ def _add_predict(commands: _Commands) -> None:
     _add_fitted(predict)
     predict.add_argument("table", type=Path, metavar="FILE", help="with the columns of the fitted one")
     predict.add_argument("--id", metavar="COLUMN", help="names of the rows (as at the fit)")
-    predict.add_argument("--out", type=Path, metavar="FILE.csv", help="results (DIR/FILE-predictions.csv)")
+    predict.add_argument(
+        "--out", type=Path, metavar="FILE", help="results, .csv or .parquet (DIR/FILE-predictions.csv)"
+    )
 
 
 def _add_explain(commands: _Commands) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dahgnn.experiments.consistency import identity_key
 from dahgnn.experiments.datasets import Task
 from dahgnn.experiments.methods import Settings
 from dahgnn.experiments.spec import Spec
@@ -113,7 +112,7 @@ class Experiment:
 
     def key(self, job: Job) -> str:
         """Return the digest of a job's identity."""
-        return hashlib.sha256(json.dumps(self.identity(job), sort_keys=True).encode()).hexdigest()[:16]
+        return identity_key(self.identity(job))
 
     def missing(self, jobs: Iterable[Job], lines: Iterable[Line], file: Path) -> list[Job]:
         """Return the jobs that none of the lines is of.

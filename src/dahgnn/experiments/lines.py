@@ -14,6 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from dahgnn.environment import describe_environment
+from dahgnn.experiments.consistency import Agreement, contradiction
 from dahgnn.files.jsonl import Line, read_objects
 from dahgnn.training.fit import FitResult, accuracy
 from dahgnn.training.run import Epoch
@@ -100,9 +101,11 @@ def read_lines(path: Path, experiment: str | None = None) -> list[Line]:
     Raises
     ------
     ValueError
-        If another line cannot be read, lacks something, or is of another experiment.
+        If another line cannot be read, lacks something, is of another experiment, or contradicts itself
+        or a line before it.
     """
     lines: dict[str, Line] = {}
+    agreement = Agreement()
     for number, line in read_objects(path):
         problem = _problem(line)
         if problem:
@@ -113,6 +116,12 @@ def read_lines(path: Path, experiment: str | None = None) -> list[Line]:
             raise ValueError(
                 f"Line {number} of {path} must be of experiment {experiment!r}. Got {line['experiment']!r}. "
                 "Give each experiment its own folder."
+            )
+        problem = contradiction(line) or agreement.conflict(number, line)
+        if problem:
+            raise ValueError(
+                f"Line {number} of {path} {problem}. Somebody changed it: take it out, and "
+                "'dahgnn reproduce' runs it again."
             )
         if line["key"] in lines:
             logger.warning("%s: line %d repeats run %s; the first one counts.", path, number, line["key"])
@@ -147,6 +156,10 @@ def _problem_of_values(line: Mapping[str, Any]) -> str:
         return "a count of 'labels' and a number of a 'run'"
     if not isinstance(line["split"].get("digest"), str):
         return "the digest of its split"
+    if not all(_is_count(line["split"].get(part)) for part in _PARTS):
+        return "counts of nodes in its 'split'"
+    if not all(_is_share(value) for value in line["metrics"].values()):
+        return "'metrics' between 0 and 1, or none"
     try:
         datetime.fromisoformat(line["finished"])
     except ValueError:
@@ -156,16 +169,25 @@ def _problem_of_values(line: Mapping[str, Any]) -> str:
 
 def _problem_of_details(line: Mapping[str, Any]) -> str:
     """Name what is wrong in that which some lines have."""
-    epochs, confusion, history, cnn = (line.get(name) for name in ("epochs", "confusion", "history", "cnn"))
-    if epochs is not None and (type(epochs) is not int or epochs not in _COUNTS):
-        return "a number of 'epochs', or none"
+    confusion, history, cnn = (line.get(name) for name in ("confusion", "history", "cnn"))
+    for name in ("epochs", "best_epoch"):
+        if not _is_count(line.get(name)):
+            return f"a count as '{name}', or none"
     if confusion is not None and not _is_square(confusion):
         return "a square matrix of counts as 'confusion'"
     if history is not None and not _is_curve(history):
         return "lists of numbers of one length as 'history'"
-    if cnn is not None and not (isinstance(cnn, dict) and _is_number(cnn.get("test_accuracy"))):
+    if cnn is not None and not (isinstance(cnn, dict) and _is_share(cnn.get("test_accuracy", -1))):
         return "a 'test_accuracy' of its 'cnn'"
     return ""
+
+
+def _is_count(value: object) -> bool:
+    return value is None or (type(value) is int and value in _COUNTS)
+
+
+def _is_share(value: Any) -> bool:
+    return value is None or (_is_number(value) and 0 <= value <= 1)
 
 
 def _is_square(matrix: object) -> bool:

@@ -25,6 +25,7 @@ from dahgnn.experiments.fit_jobs import fit_jobs
 from dahgnn.experiments.jobs import Experiment, Job, plan
 from dahgnn.experiments.lines import read_lines
 from dahgnn.experiments.spec import Spec
+from dahgnn.experiments.spec_file import read_spec
 from dahgnn.files.atomic import replacing
 from dahgnn.files.jsonl import Line, append_lines, lock_folder, repair_last_line
 
@@ -91,9 +92,10 @@ def run_experiment(
 def _describe_spec(spec: Spec, tasks: Mapping[str, Task], folder: Path) -> dict[str, Any]:
     """Return the spec with the names of classes: those of loaded datasets, and for the rest those known."""
     whole = spec.as_json()
-    file = folder / "spec.json"
-    before = json.loads(file.read_text(encoding="utf-8"))["datasets"] if file.exists() else []
-    names = {entry["name"]: entry.get("classes", ()) for entry in before}
+    names: dict[str, Sequence[str]] = {}
+    with contextlib.suppress(OSError, ValueError):  # one that is missing or damaged is written anew
+        before = read_spec(folder / "spec.json")["datasets"]
+        names = {entry["name"]: entry.get("classes", ()) for entry in before}
     names |= {name: task.classes for name, task in tasks.items()}
     for entry in whole["datasets"]:
         entry["classes"] = names.get(entry["name"]) or entry["classes"]

@@ -32,7 +32,10 @@ from dahgnn.experiments.keys import Table, check_keys, check_name, check_title
 from dahgnn.experiments.methods import MethodSpec, parse_method
 
 # Of any count in a spec; a slip of the finger should not fill the memory with jobs.
-_MOST = 100_000
+MOST = 100_000
+# Of the counts in a list, and of the fits of an experiment.
+MOST_COUNTS = 1000
+MOST_FITS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +116,7 @@ class Spec:
         return self.validation if own is None else own
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the report needs, see `summary.read_spec`."""
+        """Return what the report needs, see `read_spec`."""
         whole = asdict(self) | {
             "datasets": [each.as_json() for each in self.datasets],
             "methods": [
@@ -226,8 +229,8 @@ def _check_counts(table: Table, owner: str) -> None:
     counts = [("labels", each) for each in labels]
     for name, value in (*counts, *((name, table.get(name, 1)) for name in ("runs", "validation", "k"))):
         check_count(name, value, owner, low=0 if name == "validation" else 1)
-        if value > _MOST:
-            raise bad_value(name, owner, f"at most {_MOST}", value)
+        if value > MOST:
+            raise bad_value(name, owner, f"at most {MOST}", value)
 
 
 def _figure(table: Table, datasets: Sequence[DatasetSpec], methods: Sequence[MethodSpec]) -> tuple[str, ...]:

@@ -73,16 +73,25 @@ def repair_last_line(file: Path) -> None:
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep a second process out of a folder; a lock of a process that was killed is free."""
+def lock_folder(folder: Path, *, patience: float = 0) -> Iterator[None]:
+    """Keep a second process out of a folder; a lock of a process that was killed is free.
+
+    Parameters
+    ----------
+    folder : Path
+        It is made if it is not there.
+    patience : float
+        How many seconds to wait for another process.
+    """
     from filelock import FileLock, Timeout
 
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=patience)
     except Timeout as error:
-        raise ValueError(f"Another process runs an experiment in {folder}. Choose another folder.") from error
+        message = f"Another process works in {folder}. Wait until it has ended, or choose another folder."
+        raise ValueError(message) from error
     try:
         yield
     finally:

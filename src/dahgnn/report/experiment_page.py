@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from dahgnn.experiments.lines import read_lines
+from dahgnn.experiments.spec_file import read_spec
 from dahgnn.files.atomic import replacing
 from dahgnn.files.jsonl import Line
 from dahgnn.report.charts import class_names, confusions, curves, figures, pairs
 from dahgnn.report.html import chart_text, colour, render_page
-from dahgnn.report.summary import Agreement, Summary, read_spec, summarise
+from dahgnn.report.summary import Agreement, Summary, summarise
 from dahgnn.report.tables import (
     Table,
     accuracy_tables,

@@ -1,20 +1,18 @@
 """Fit a classifier to a table in a file, and keep all that comes of it in one folder.
 
-The folder holds ``model.safetensors``, ``predictions.csv``, ``metrics.json`` and ``report.html``. They are
-written when the fit is done, each replaced whole: one that fails or is killed before leaves those of the last
-one, and so does one that is interrupted, while in an empty folder it leaves the best so far. The page comes
-last, as its map takes long; an older page does not stay beside a new model.
+The folder holds ``model.safetensors``, ``predictions.csv``, ``metrics.json`` and ``report.html``, and
+``predictions.parquet`` if wanted. They are exchanged as one when the fit is done: whatever happens meanwhile,
+the folder holds the last fit or this one. One that is interrupted leaves an earlier fit, too, while in an
+empty folder it leaves the best so far. The page comes last, as its map takes long; an older page does not
+stay beside a new model.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import tempfile
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -24,25 +22,33 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from dahgnn.checks import bad_value, check_choice, did_you_mean
+from dahgnn.checks import check_choice
 from dahgnn.classifier.estimator import DAHGNNClassifier
-from dahgnn.classifier.explanation import Explanation, explain, margins, suggest
 from dahgnn.classifier.labels import encode_labels
-from dahgnn.classifier.saving import load_with_notes, save_classifier
+from dahgnn.classifier.saving import save_classifier
 from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
-from dahgnn.files.atomic import replacing
+from dahgnn.files.exchange import exchanging
 from dahgnn.progress import Observer, tell_ensemble_epochs
 from dahgnn.report.assessment import assess
 from dahgnn.report.fit_contents import MAPS, gather_view
+from dahgnn.report.fit_files import (
+    FILES,
+    METRICS,
+    MODEL,
+    PAGE,
+    PARQUET,
+    PREDICTIONS,
+    check_inputs_stay,
+    file_digest,
+    owning,
+    write_json,
+    write_text,
+)
 from dahgnn.report.fit_page import fit_page
-from dahgnn.tables.columns import Column
-from dahgnn.tables.formats import find_format
+from dahgnn.report.predictions import Predictions, as_csv, write_parquet
 from dahgnn.tables.table import Table, read_table
 
-MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"
-# The files of a fit, in the order in which a reader looks at them.
-FILES = (PREDICTIONS, METRICS, MODEL, PAGE)
 Array = NDArray[Any]
 
 
@@ -65,6 +71,8 @@ class FitOptions:
         As in `DAHGNNClassifier`.
     map : {"auto", "tsne", "pca"}
         How the page places the rows; "auto" is t-SNE for 100 rows or more.
+    parquet : bool
+        Whether predictions are written as Parquet, too.
     """
 
     label: str
@@ -79,6 +87,7 @@ class FitOptions:
     scale: str = "auto"
     device: str = "auto"
     map: str = "auto"
+    parquet: bool = False
 
 
 def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer) -> dict[str, Any]:
@@ -101,6 +110,20 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
     check_choice("map", options.map, MAPS, "fit")
     for name in ("jinja2", "openTSNE"):
         import_module(name)  # fails now rather than after the fit
+    with ExitStack() as stack:
+        was_there = folder.is_dir()
+        if was_there:  # a second fit in it ends at once
+            stack.enter_context(owning(folder))
+        table = _read(path, folder, options, observer)
+        if not was_there:  # a table that teaches nothing has left no folder
+            stack.enter_context(owning(folder))
+        return _fit_and_write(path, folder, table, options, observer)
+
+
+def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> Table:
+    """Read the table, and refuse what no fit can learn from and what the results would replace."""
+    beside = [Path(name) for name in (options.label, options.id) if name]  # of arrays these are files
+    check_inputs_stay(folder, [path, *beside])
     with observer.phase(f"Read {path.name}"):
         table = read_table(
             path,
@@ -112,11 +135,14 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         )
     for note in table.notes:
         observer.note(note)
+    encode_labels(np.array(table.labels, dtype=object), len(table.ids))
+    return table
+
+
+def _fit_and_write(
+    path: Path, folder: Path, table: Table, options: FitOptions, observer: Observer
+) -> dict[str, Any]:
     labels = np.array(table.labels, dtype=object)
-    encode_labels(labels, len(labels))  # refuses what no fit can learn from, before there is a folder
-    if path.parent.resolve() == folder.resolve() and path.name in FILES:
-        raise ValueError(f"The results in {folder} would replace {path.name}. Choose another folder.")
-    _make_folder(folder)
     start = time.perf_counter()
     classifier = _fit(table.features, labels, options, observer)
     interrupted = classifier.stopped_ == "interrupted"
@@ -126,18 +152,35 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
     metrics = _metrics(classifier, labels, time.perf_counter() - start)
     with observer.phase("Compare with simple methods"):
         metrics["assessment"] = assess(classifier, table.features, labels).as_dict(table.ids)
-    with observer.phase("Write"):
-        _write_text(folder / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")
-        values = classifier.label_distributions_, classifier.density_
-        _write_text(folder / PREDICTIONS, _predictions(table.ids, classifier, *values, given=table.labels))
-        save_classifier(classifier, folder / MODEL, _about(path, table, options))
-        (folder / PAGE).unlink(missing_ok=True)  # it shows another fit
+    with observer.phase("Write"), exchanging(folder, FILES) as stage:
+        metrics = _write_predictions(stage, table, classifier, options) | metrics
+        write_json(stage / METRICS, metrics)
+        save_classifier(classifier, stage / MODEL, _about(path, table, options) | {"fit": metrics["fit"]})
     # The page comes last, as it takes long: who is interrupted here has all the rest.
     hurried = interrupted and options.map == "auto"
     with observer.phase("Draw the map"):
         view = gather_view(path.name, table, classifier, metrics, "pca" if hurried else options.map)
-        _write_text(folder / PAGE, fit_page(view))
+        page = fit_page(view)
+    with exchanging(folder, (PAGE,)) as stage:
+        write_text(stage / PAGE, page)
     return metrics
+
+
+def _write_predictions(
+    stage: Path, table: Table, classifier: DAHGNNClassifier, options: FitOptions
+) -> dict[str, Any]:
+    """Write what is said of each row, and return the id of the fit: the digest of that."""
+    predictions = Predictions(
+        ids=table.ids,
+        classes=[str(label) for label in classifier.classes_],
+        probabilities=classifier.label_distributions_,
+        density=classifier.density_,
+        given=table.labels,
+    )
+    write_text(stage / PREDICTIONS, as_csv(predictions))
+    if options.parquet:
+        write_parquet(stage / PARQUET, predictions)
+    return {"fit": file_digest(stage / PREDICTIONS)}
 
 
 def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer) -> DAHGNNClassifier:
@@ -175,132 +218,6 @@ def _about(path: Path, table: Table, options: FitOptions) -> dict[str, Any]:
     }
 
 
-def _make_folder(folder: Path) -> None:
-    """Make the folder, and see whether it can be written to before anything takes time."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        reason = error.strerror or error
-        raise OSError(f"The folder {folder} cannot be written to ({reason}). Choose another.") from error
-
-
-def _write_text(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="")
-
-
-def predict_table(folder: Path, path: Path, target: Path, name: str | None, observer: Observer) -> int:
-    """Predict the rows of another file, and write them to a CSV file; return how many.
-
-    The ids are those of the column ``name``, else of the fitted table's column, unless that was a file.
-    """
-    if any(target.exists() and target.samefile(each) for each in (path, folder / MODEL) if each.exists()):
-        raise ValueError(
-            f"Predictions would replace {target}, which they are made from. Choose another file."
-        )
-    with observer.phase(f"Read {folder / MODEL}"):
-        fitted = FittedFolder.open(folder)
-    if name is None and not find_format(path).labels_in_other_files:
-        name = fitted.id
-    with observer.phase(f"Read {path.name}"):
-        table = read_table(path, id=name, columns=fitted.columns)
-    for note in table.notes:
-        observer.note(note)
-    with observer.phase(f"Predict {len(table.ids):,} rows"):
-        found = fitted.classifier.evaluate(table.features)
-        _write_text(target, _predictions(table.ids, fitted.classifier, found.distributions, found.density))
-    return len(table.ids)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suggestion:
-    """A row to label next, with its predicted class, the margin of the prediction and its density."""
-
-    id: str
-    predicted: str
-    margin: float
-    density: float
-
-
-@dataclass(frozen=True, eq=False)
-class FittedFolder:
-    """A folder that `fit_table` filled.
-
-    Attributes
-    ----------
-    classifier : DAHGNNClassifier
-        The fitted classifier.
-    columns : tuple of Column
-        How the cells of a table become features.
-    ids, labels : list of str, list of str or None
-        The ids and the given labels of the fitted rows.
-    id : str or None
-        The column that the ids come from.
-    """
-
-    classifier: DAHGNNClassifier
-    columns: tuple[Column, ...]
-    ids: list[str]
-    labels: list[str | None]
-    id: str | None
-
-    @classmethod
-    def open(cls, folder: Path) -> FittedFolder:
-        """Read the model of a folder."""
-        path = folder / MODEL
-        if not path.is_file():
-            raise FileNotFoundError(f"There is no {MODEL} in {folder}. Make one with 'dahgnn fit'.")
-        classifier, notes = load_with_notes(path)
-        try:
-            _check_texts(notes)
-            columns = tuple(
-                Column(**{**column, "categories": tuple(column["categories"])}) for column in notes["columns"]
-            )
-            ids, labels = list(notes["ids"]), list(notes["labels"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} was not written by 'dahgnn fit', or is damaged ({error}).") from error
-        if not len(ids) == len(labels) == len(classifier.embedding_):
-            raise ValueError(f"{path} is damaged: it has ids of other rows.")
-        return cls(classifier, columns, ids, labels, notes.get("id"))
-
-    def row(self, name: str) -> int:
-        """Return the number of a row by its id."""
-        try:
-            return self.ids.index(name)
-        except ValueError:
-            hint = did_you_mean(name, self.ids[:10_000])
-            raise bad_value("row", "explain", "an id of a fitted row", repr(name), hint) from None
-
-    def explain(self, name: str) -> Explanation:
-        """Return why a row, given by its id, got its label."""
-        return explain(self.classifier, self.row(name))
-
-    def suggest(self, count: int) -> list[Suggestion]:
-        """Return the rows to label next, the first of which helps most."""
-        classifier = self.classifier
-        margin = margins(classifier.label_distributions_)
-        return [
-            Suggestion(
-                id=self.ids[row],
-                predicted=str(classifier.transduction_[row]),
-                margin=float(margin[row]),
-                density=float(classifier.density_[row]),
-            )
-            for row in suggest(classifier, count)
-        ]
-
-
-def _check_texts(notes: dict[str, Any]) -> None:
-    """Refuse ids and labels that are no texts, which only a damaged file has."""
-    for text in (*notes["ids"], *(label for label in notes["labels"] if label is not None)):
-        if not isinstance(text, str):
-            raise TypeError("an id or a label is no text")
-    if not isinstance(notes.get("id"), str | None):
-        raise TypeError("'id' is no text")
-
-
 def _metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dict[str, Any]:
     held = classifier.held_out_indices_
     right = classifier.classes_[classifier.held_out_distributions_.argmax(1)] == labels[held]
@@ -320,25 +237,3 @@ def _metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dic
         "combination": classifier.combination_,
         "seconds": round(seconds, 3),
     }
-
-
-def _predictions(
-    ids: Sequence[str],
-    classifier: DAHGNNClassifier,
-    probabilities: Array,
-    density: Array,
-    given: Sequence[str | None] | None = None,
-) -> str:
-    """Write CSV: id, class, probability, margin and density of each row, and the given label if any."""
-    text = io.StringIO()
-    # A bare carriage return ends a line for many readers, but is not quoted by itself.
-    words = (*ids, *map(str, classifier.classes_), *(given or ()))
-    bare = any("\r" in word for word in words if word)
-    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
-    writer.writerow(["id", "class", "probability", "margin", "density"] + ["given"] * (given is not None))
-    best, margin = probabilities.argmax(1), margins(probabilities)
-    for row, name in enumerate(ids):
-        numbers = (probabilities[row, best[row]], margin[row], density[row])
-        cells = [name, str(classifier.classes_[best[row]]), *(f"{number:.6g}" for number in numbers)]
-        writer.writerow(cells if given is None else [*cells, given[row] or ""])
-    return text.getvalue()

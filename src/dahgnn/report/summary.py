@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import statistics
@@ -10,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from dahgnn.checks import bad_value, did_you_mean
@@ -168,24 +166,6 @@ class Summary:
         return next(known.title for known in self.methods if known.name == method)
 
 
-def read_spec(path: Path) -> dict[str, Any]:
-    """Read the resolved specification beside the run lines."""
-    try:
-        spec = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"{path} must hold the specification of the runs. Got no such file. "
-            "Name the folder that 'dahgnn reproduce' wrote to."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} must be a JSON object. Got {error}.") from error
-    needed = {"name", "title", "runs", "labels", "datasets", "methods"}
-    missing = sorted(needed - set(spec)) if isinstance(spec, dict) else sorted(needed)
-    if missing:
-        raise ValueError(f"{path} must have {', '.join(sorted(needed))}. Got none of {', '.join(missing)}.")
-    return dict(spec)
-
-
 def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
     """Aggregate run lines by dataset, method and number of labels, and compare.
 
@@ -200,7 +180,8 @@ def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
     Raises
     ------
     ValueError
-        If there are no lines, two lines are the same run of a cell, or a comparison names no method.
+        If there are no lines, two lines are the same run of a cell, a comparison names no method, or a line
+        is of a run or label count that the specification has not.
     """
     methods = tuple(_method(entry) for entry in spec["methods"])
     titles = {entry["name"]: entry.get("title", entry["name"]) for entry in spec["datasets"]}
@@ -210,6 +191,7 @@ def summarise(lines: Sequence[Line], spec: Mapping[str, Any]) -> Summary:
     datasets = {name: title for name, title in titles.items() if any(x["dataset"] == name for x in known)}
     per_class = {entry["name"]: entry.get("labels") or spec["labels"] for entry in spec["datasets"]}
     label_counts = {name: _columns(known, name, per_class[name]) for name in datasets}
+    _check_places(known, per_class, spec["runs"])
     printed = _printed(spec, label_counts)
     groups = _group(known)
     cells = {place: _cell(place, group, printed.get(place)) for place, group in groups.items()}
@@ -255,6 +237,20 @@ def _known(lines: Sequence[Line], datasets: Iterable[str], methods: set[str]) ->
             "%d lines are of no method or dataset of spec.json and left out.", len(lines) - len(known)
         )
     return known
+
+
+def _check_places(lines: Sequence[Line], per_class: Mapping[str, Sequence[int]], runs: int) -> None:
+    """Refuse lines of a run or label count that the specification has not."""
+    for line in lines:
+        n_classes = len(line.get("confusion") or ())
+        counts = [n_classes * count for count in per_class[line["dataset"]]]
+        if line["run"] >= runs or (n_classes and line["labels"] not in counts):
+            asked = f"{runs} runs" + (f" with {', '.join(map(str, counts))} labels" if n_classes else "")
+            raise ValueError(
+                f"Run {line['run']} of {line['method']} on {line['dataset']} with {line['labels']} labels is "
+                f"not one of spec.json, which asks for {asked}. Runs are counted from 0. Remove its line, or "
+                "start again in a new folder."
+            )
 
 
 def _columns(lines: Sequence[Line], dataset: str, per_class: Sequence[int]) -> tuple[int, ...]:

@@ -1,0 +1,144 @@
+"""What a fit has left in its folder, for new rows, explanations and suggestions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dahgnn.checks import bad_value, did_you_mean
+from dahgnn.classifier.estimator import DAHGNNClassifier
+from dahgnn.classifier.explanation import Explanation, explain, margins, suggest
+from dahgnn.classifier.saving import load_with_notes
+from dahgnn.progress import Observer
+from dahgnn.report.fit_files import METRICS, MODEL, fit_id, readable, settle_for_reading
+from dahgnn.report.predictions import Predictions
+from dahgnn.tables.columns import Column
+from dahgnn.tables.formats import find_format
+from dahgnn.tables.messages import no_column
+from dahgnn.tables.table import read_table
+
+
+def predict_table(folder: Path, path: Path, name: str | None, observer: Observer) -> Predictions:
+    """Predict the rows of another file.
+
+    The ids are those of the column ``name``, else of the fitted table's column, unless that was a file.
+    """
+    with observer.phase(f"Read {folder / MODEL}"):
+        fitted = FittedFolder.open(folder)
+    wanted = name
+    if wanted is None and not find_format(path).labels_in_other_files:
+        wanted = fitted.id
+    with observer.phase(f"Read {path.name}"):
+        table = read_table(path, id=wanted, columns=fitted.columns)
+    if name is not None and table.source.ids is None:
+        raise no_column(path, name, table.source.cells, "for --id")
+    for note in table.notes:
+        observer.note(note)
+    with observer.phase(f"Predict {len(table.ids):,} rows"):
+        found = fitted.classifier.evaluate(table.features)
+    return Predictions(
+        ids=table.ids,
+        classes=[str(label) for label in fitted.classifier.classes_],
+        probabilities=found.distributions,
+        density=found.density,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggestion:
+    """A row to label next, with its predicted class, the margin of the prediction and its density."""
+
+    id: str
+    predicted: str
+    margin: float
+    density: float
+
+
+@dataclass(frozen=True, eq=False)
+class FittedFolder:
+    """A folder that `fit_table` filled.
+
+    Attributes
+    ----------
+    classifier : DAHGNNClassifier
+        The fitted classifier.
+    columns : tuple of Column
+        How the cells of a table become features.
+    ids, labels : list of str, list of str or None
+        The ids and the given labels of the fitted rows.
+    id : str or None
+        The column that the ids come from.
+    """
+
+    classifier: DAHGNNClassifier
+    columns: tuple[Column, ...]
+    ids: list[str]
+    labels: list[str | None]
+    id: str | None
+
+    @classmethod
+    def open(cls, folder: Path) -> FittedFolder:
+        """Read the model of a folder, and see that the metrics beside it are of the same fit."""
+        path = folder / MODEL
+        classifier, notes = _load(folder)
+        try:
+            _check_texts(notes)
+            columns = tuple(
+                Column(**{**column, "categories": tuple(column["categories"])}) for column in notes["columns"]
+            )
+            ids, labels = list(notes["ids"]), list(notes["labels"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} was not written by 'dahgnn fit', or is damaged ({error}).") from error
+        if not len(ids) == len(labels) == len(classifier.embedding_):
+            raise ValueError(f"{path} is damaged: it has ids of other rows.")
+        return cls(classifier, columns, ids, labels, notes.get("id"))
+
+    def row(self, name: str) -> int:
+        """Return the number of a row by its id."""
+        try:
+            return self.ids.index(name)
+        except ValueError:
+            hint = did_you_mean(name, self.ids[:10_000])
+            raise bad_value("row", "explain", "an id of a fitted row", repr(name), hint) from None
+
+    def explain(self, name: str) -> Explanation:
+        """Return why a row, given by its id, got its label."""
+        return explain(self.classifier, self.row(name))
+
+    def suggest(self, count: int) -> list[Suggestion]:
+        """Return the rows to label next, the first of which helps most."""
+        classifier = self.classifier
+        margin = margins(classifier.label_distributions_)
+        return [
+            Suggestion(
+                id=self.ids[row],
+                predicted=str(classifier.transduction_[row]),
+                margin=float(margin[row]),
+                density=float(classifier.density_[row]),
+            )
+            for row in suggest(classifier, count)
+        ]
+
+
+def _load(folder: Path) -> tuple[DAHGNNClassifier, dict[str, Any]]:
+    """Return the classifier of a folder, and what the fit wrote beside it."""
+    for _ in range(2):  # a fit may exchange its files just between the two that are read
+        settle_for_reading(folder)
+        if not (folder / MODEL).is_file():
+            raise FileNotFoundError(f"There is no {MODEL} in {folder}. Make one with 'dahgnn fit'.")
+        readable(folder / MODEL)
+        classifier, notes = load_with_notes(folder / MODEL)
+        beside = fit_id(folder)
+        if beside is None or beside == notes.get("fit", beside):
+            return classifier, notes
+    raise ValueError(f"{METRICS} and {MODEL} in {folder} are of different fits. Fit anew.")
+
+
+def _check_texts(notes: dict[str, Any]) -> None:
+    """Refuse ids and labels that are no texts, which only a damaged file has."""
+    for text in (*notes["ids"], *(label for label in notes["labels"] if label is not None)):
+        if not isinstance(text, str):
+            raise TypeError("an id or a label is no text")
+    if not isinstance(notes.get("id"), str | None):
+        raise TypeError("'id' is no text")

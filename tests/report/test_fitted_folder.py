@@ -1,0 +1,75 @@
+"""What other commands find in the folder of a fit; `test_fit_folder` calls them as a user does."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from dahgnn.progress import SilentObserver
+from dahgnn.report.fit_folder import FitOptions, fit_table
+from dahgnn.report.fitted_folder import FittedFolder, predict_table
+
+pytest.importorskip("pandas")
+pytest.importorskip("plotly")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    base = tmp_path_factory.mktemp("fitted")
+    rows = np.random.default_rng(0).normal(size=(24, 2)) + 4 * (np.arange(24) % 2)[:, None]
+    lines = [f"r{row},{x:.3f},{y:.3f},{'uv'[row % 2] if row < 12 else ''}" for row, (x, y) in enumerate(rows)]
+    (base / "table.csv").write_text("name,x,y,kind\n" + "\n".join(lines) + "\n")
+    options = FitOptions(label="kind", id="name", networks=1, map="pca")
+    fit_table(base / "table.csv", base / "fit", options, SilentObserver())
+    return base
+
+
+def test_what_was_fitted_is_read_back(base):
+    fitted = FittedFolder.open(base / "fit")
+    assert fitted.ids[:2] == ["r0", "r1"]
+    assert fitted.labels[:2] == ["u", "v"]
+    assert fitted.labels[12] is None
+    assert fitted.row("r7") == 7
+
+
+def test_files_of_two_fits_are_noticed(base, tmp_path):
+    shutil.copytree(base / "fit", tmp_path / "fit")
+    metrics = tmp_path / "fit" / "metrics.json"
+    content = json.loads(metrics.read_text())
+    metrics.write_text(json.dumps(content | {"fit": "of another"}))
+    with pytest.raises(ValueError, match=r"metrics.json and model.safetensors in .* are of different fits"):
+        FittedFolder.open(tmp_path / "fit")
+    metrics.unlink()
+    assert FittedFolder.open(tmp_path / "fit").ids[0] == "r0"
+
+
+def test_an_exchange_that_was_cut_off_is_finished(base, tmp_path):
+    shutil.copytree(base / "fit", tmp_path / "fit")
+    ready = tmp_path / "fit" / ".ready"
+    ready.mkdir()
+    for name in ("model.safetensors", "predictions.csv"):
+        (tmp_path / "fit" / name).rename(ready / name)
+    plan = {"arriving": ["model.safetensors", "predictions.csv"], "leaving": []}
+    (ready / "plan.json").write_text(json.dumps(plan))
+    assert FittedFolder.open(tmp_path / "fit").ids[0] == "r0"
+    assert (tmp_path / "fit" / "predictions.csv").exists()
+    assert not ready.exists()
+
+
+def test_a_model_that_may_not_be_read_is_not_missing(base, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("dahgnn.report.fitted_folder.readable", refuse)
+    with pytest.raises(PermissionError, match="Permission denied"):
+        FittedFolder.open(base / "fit")
+
+
+def test_ids_of_a_column_that_is_not_there_are_refused_if_it_was_named(base):
+    with pytest.raises(ValueError, match="must have a column 'nme' for --id. .* Did you mean 'name'?"):
+        predict_table(base / "fit", base / "table.csv", "nme", SilentObserver())
+    found = predict_table(base / "fit", base / "table.csv", None, SilentObserver())
+    assert found.ids[:2] == ("r0", "r1")
+    assert found.classes == ["u", "v"]
+    assert found.predicted[:2] == ["u", "v"]
