@@ -6,7 +6,6 @@ A command imports what it needs when it runs, so that no other command waits for
 from __future__ import annotations
 
 import argparse
-import errno
 import io
 import itertools
 import logging
@@ -16,11 +15,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dahgnn.cli.errors import describe_error, describe_shortage, is_out_of_memory, warnings_in_a_line
+from dahgnn.cli.interruption import INTERRUPTED, TERMINATED, hearing_sigterm, is_interruption
 from dahgnn.cli.parser import make_parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status: 0, 2 for an error, 130 when interrupted."""
+    """Run a command and return its exit status: 0, 2 for an error, 130 after Ctrl-C, 143 after SIGTERM."""
+    with hearing_sigterm() as terminated, warnings_in_a_line():
+        try:
+            return _run(arguments)
+        except BaseException as error:
+            if not is_interruption(error):
+                raise
+            return _complain("interrupted.", TERMINATED if terminated else INTERRUPTED)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ± still gets the table
@@ -32,29 +43,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader has seen enough. What is still buffered must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        return _complain("interrupted.", 130)
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("dahgnn"):
+    except Exception as error:
+        message = _describe(error, options)
+        if message is None:
             raise
-        return _complain(f"{error.name} is not installed. It comes with dahgnn's extra '{options.extra}'.", 2)
-    except (OSError, ValueError) as error:
-        return _complain(_explain_error(error), 2)
+        return _complain(message, 2)
     return 0
+
+
+def _describe(error: Exception, options: argparse.Namespace) -> str | None:
+    """Say what a user can do about an error; None if it is ours, or no error."""
+    if is_interruption(error):
+        return None
+    if is_out_of_memory(error):
+        return describe_shortage(error)
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("dahgnn"):
+        return f"{error.name} is not installed. It comes with dahgnn's extra '{options.extra}'."
+    if isinstance(error, OSError | ValueError):
+        return describe_error(error, of_fit=options.extra == "fit")
+    return None
 
 
 def _complain(message: str, status: int) -> int:
     print(f"dahgnn: {message}", file=sys.stderr)
     return status
-
-
-def _explain_error(error: OSError | ValueError) -> str:
-    """Say in words what the system says by a number; what was being written is whole or absent."""
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return "The disk is full. What was finished before is kept: make room, and start again."
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}."
-    return str(error)
 
 
 def _demo(options: argparse.Namespace) -> None:

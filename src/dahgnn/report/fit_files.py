@@ -90,7 +90,7 @@ def file_digest(path: Path) -> str | None:
 
 
 def as_utf8(text: str) -> str:
-    r"""Return text that UTF-8 can hold; what it cannot, as in a file name that is no text, becomes "\udcff"."""
+    r"""Return text that UTF-8 can hold; what it cannot, as in names of files that are no text, is escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
