@@ -11,7 +11,8 @@ const named = label => data.names[label] ?? label;
 const shades = Object.fromEntries(Object.entries(data.colours).map(([label, hex]) =>
   [label, [...[1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16)), 225]]));
 
-function show(node, panel, [left, top]) {
+function show(node, panel) {
+  const [left, top] = maps[panel].placeInWindow(node);
   pen.clearRect(0, 0, width, height);
   pen.drawImage(sheet, node % data.columns * width, Math.floor(node / data.columns) * height, width, height,
     0, 0, width, height);
@@ -27,21 +28,18 @@ function leave() {
   tip.style.display = 'none';
   for (const map of maps) map.setPointed(-1);
 }
-function meet(node, panel, place) {
+function meet(node, panel) {
   for (const map of maps) map.setPointed(node);
   if (node < 0) leave();
-  else show(node, panel, place);
+  else show(node, panel);
 }
 const wrong = data.panels.map(panel => new Set(panel.wrong));
 const maps = data.panels.map((panel, place) => createMap(find('panel-' + place), {
   x: Float32Array.from(panel.x), y: Float32Array.from(panel.y), name: panel.title,
   describe: node => `node ${node}, true: ${named(data.labels[node])}, predicted: ${named(panel.predictions[node])}`,
-  onPoint: (node, at) => meet(node, place, at),
+  onPoint: node => meet(node, place),
   // A tap is a click; not every touch screen sends the movement before it.
-  onChoose: node => {
-    const box = find('panel-' + place).getBoundingClientRect(), [left, top] = maps[place].placeOf(node);
-    meet(node, place, [box.left + left, box.top + top]);
-  }}));
+  onChoose: node => meet(node, place)}));
 
 const chips = [...document.querySelectorAll('.chip')];
 function drawPanels() {

@@ -77,11 +77,12 @@ function looks() {
 }
 const map = x ? createMap(find('points'), {x, y, name: `Map of ${count(n)} rows`,
   describe: i => `${ids[i]}: ${classes[first[i]]}, ${percent(best[i])}`,
-  onPoint: (i, place) => i < 0 ? leave() : showTip(i, place),
+  onPoint: i => i < 0 ? leave() : showTip(i),
   onChoose: (i, touch) => {
     open(i, false);
-    // Beside the map the panel says it all, and the box would hide the lines.
-    if (!touch) leave();
+    // Beside the map the panel says it all, and the box would hide the lines. Fingers do not point.
+    if (touch) showTip(i);
+    else leave();
   },
   onLoop: showLoop,
   onLoopMode: on => find('loop').setAttribute('aria-pressed', on)}) : null;
@@ -178,8 +179,8 @@ function paint(canvas, i) {
 
 const tip = find('tip');
 function leave() { tip.style.display = 'none'; }
-function showTip(i, [left, top]) {
-  const [canvas, words] = tip.children;
+function showTip(i) {
+  const [canvas, words] = tip.children, [left, top] = map.placeInWindow(i);
   canvas.style.display = images ? '' : 'none';
   if (images) paint(canvas, i);
   words.replaceChildren(make('b', '', isolated(brief(ids[i]))),

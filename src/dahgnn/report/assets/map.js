@@ -1,7 +1,7 @@
 // A map of points to look at: zoom, pan, point at, choose, and draw a loop around some.
 // It knows nothing of what the points are. It sets no markup, and its texts are set as text.
 import {indexPoints} from './map_index.js';
-import {createPainter} from './map_painters.js';
+import {compose, createPainter} from './map_painters.js';
 
 /**
  * @typedef {object} MapOptions
@@ -9,20 +9,11 @@ import {createPainter} from './map_painters.js';
  * @property {Float32Array} y - The same, upwards.
  * @property {string} name - What a screen reader calls the map.
  * @property {(point: number) => string} describe - What it says of a point.
- * @property {(point: number, place: number[]) => void} [onPoint] - A point is pointed at, −1 none; its place
- *   in the window.
+ * @property {(point: number) => void} [onPoint] - A point is pointed at; −1 is none.
  * @property {(point: number, touch: boolean) => void} [onChoose] - A point is clicked, or chosen by Enter.
  * @property {(points: Int32Array) => void} [onLoop] - A loop is drawn around these.
  * @property {(on: boolean) => void} [onLoopMode] - Whether the next drag draws a loop.
  * @property {boolean} [plain] - Whether to do without WebGL.
- */
-
-/**
- * @typedef {object} PointLooks
- * @property {Uint8Array} colours - Red, green, blue and opacity of each point, 4 n.
- * @property {Uint8Array} [shapes] - Place of each point's shape in SHAPES; 0 by default.
- * @property {Uint8Array} [marks] - Place of each point's mark in MARKS; 0 by default.
- * @property {Uint8Array} [raised] - 1 for points that stand out. The others turn grey, but stay.
  */
 
 /**
@@ -36,9 +27,12 @@ export function createMap(element, options) {
   return new PointMap(element, options);
 }
 
-const GREY = [128, 134, 145, 90];
 // How near the pointer must be to a point, and how far it must move to drag, in pixels.
 const REACH = 14, LEAST_DRAG = 5;
+// While the map moves it may paint part of its points, at least so many, and all once it rests so long.
+const LEAST_PAINTED = 20000, REST = 160, SLOW_FRAME = 45, QUICK_FRAME = 22;
+// Points of this size are too small for rings, which would blacken a crowd.
+const FAINT_SIZE = 3;
 const LEAST_ZOOM = 0.8, MOST_ZOOM = 4000, STEP = 1.5;
 const KEYS = {'+': STEP, '=': STEP, '-': 1 / STEP, '_': 1 / STEP};
 const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
@@ -50,6 +44,7 @@ class PointMap {
     this.n = options.x.length;
     this.pointers = new Map();
     Object.assign(this, {pointed: -1, chosen: -1, links: [], loop: null, loopMode: false, aiming: false});
+    Object.assign(this, {most: this.n, moving: false, painted: -Infinity});
     this.#placePoints(options.x, options.y);
     this.index = indexPoints(this.x, this.y);
     this.#build();
@@ -60,7 +55,7 @@ class PointMap {
 
   // --- What a page calls ---
 
-  /** Change how points look. @param {PointLooks} looks */
+  /** Change how points look. @param {import('./map_painters.js').PointLooks} looks */
   setLooks(looks) {
     this.looks = looks;
     this.painter.setLooks(compose(looks, this.n));
@@ -144,6 +139,12 @@ class PointMap {
     return [width / 2 + (this.x[point] - x) * scale, height / 2 - (this.y[point] - y) * scale];
   }
 
+  /** Return where a point stands in the window. @param {number} point */
+  placeInWindow(point) {
+    const box = this.element.getBoundingClientRect(), [px, py] = this.placeOf(point);
+    return [box.left + px, box.top + py];
+  }
+
   /** Paint with the next frame, once for all changes until then. */
   repaint() {
     this.waiting ??= requestAnimationFrame(() => {
@@ -157,6 +158,7 @@ class PointMap {
     this.stop.abort();
     this.observer.disconnect();
     cancelAnimationFrame(this.waiting);
+    clearTimeout(this.rest);
     this.element.replaceChildren();
   }
 
@@ -219,6 +221,7 @@ class PointMap {
   }
 
   #moved() {
+    this.moving = true;
     this.#setTouch();
     this.repaint();
   }
@@ -236,8 +239,24 @@ class PointMap {
 
   #paint() {
     const ink = getComputedStyle(this.element).color.match(/[\d.]+/g).slice(0, 3).map(Number);
-    this.painter.paint({...this.view, size: this.#size(), ink});
+    const size = this.#size(), strength = Math.max(0, Math.min(1, (size - FAINT_SIZE) / 3));
+    this.painter.paint({...this.view, size, ink, strength}, this.#budget());
     this.over.replaceChildren(...this.#shapesOver());
+  }
+
+  // Return how many points to paint: all, or while the map moves as many as keep its frames quick.
+  #budget() {
+    const now = performance.now(), gap = now - this.painted;
+    this.painted = now;
+    if (!this.moving) return this.n;
+    if (gap > SLOW_FRAME && gap < 10 * SLOW_FRAME) this.most = Math.max(LEAST_PAINTED, this.most / 2);
+    else if (gap < QUICK_FRAME) this.most = Math.min(this.n, 1.3 * this.most);
+    clearTimeout(this.rest);
+    this.rest = setTimeout(() => {
+      this.moving = false;
+      this.repaint();
+    }, REST);
+    return Math.round(this.most);
   }
 
   #shapesOver() {
@@ -303,9 +322,7 @@ class PointMap {
     if (point === this.pointed) return;
     this.pointed = point;
     this.repaint();
-    const box = this.element.getBoundingClientRect();
-    const [px, py] = point < 0 ? [0, 0] : this.placeOf(point);
-    this.options.onPoint?.(point, [box.left + px, box.top + py]);
+    this.options.onPoint?.(point);
   }
 
   #press(event) {
@@ -411,20 +428,4 @@ function shape(name, values) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', name);
   for (const [key, value] of Object.entries(values)) element.setAttribute(key, value);
   return element;
-}
-
-// What the painters need: grey where a point does not stand out, and what stands out or is marked on top.
-function compose({colours, shapes, marks, raised}, n) {
-  const forms = new Uint8Array(n), tints = raised ? colours.slice() : colours;
-  const order = new Uint32Array(n), starts = [0, 0, 0, 0];
-  const layer = i => raised && !raised[i] ? 0 : marks?.[i] ? 2 : 1;
-  for (let i = 0; i < n; i++) {
-    const layerOfPoint = layer(i);
-    starts[layerOfPoint + 1]++;
-    forms[i] = (shapes?.[i] ?? 0) | (layerOfPoint === 2 ? marks[i] << 2 : 0);
-    if (layerOfPoint === 0) tints.set(GREY, 4 * i);
-  }
-  for (let k = 1; k < 3; k++) starts[k] += starts[k - 1];
-  for (let i = 0; i < n; i++) order[starts[layer(i)]++] = i;
-  return {colours: tints, shapes: forms, order};
 }

@@ -2,6 +2,14 @@
 // missing. Both take the same looks and give the same picture, save that crowds are squares on the latter.
 
 /**
+ * @typedef {object} PointLooks
+ * @property {Uint8Array} colours - Red, green, blue and opacity of each point, 4 n.
+ * @property {Uint8Array} [shapes] - Place of each point's shape in SHAPES; 0 by default.
+ * @property {Uint8Array} [marks] - Place of each point's mark in MARKS; 0 by default.
+ * @property {Uint8Array} [raised] - 1 for points that stand out. The others turn grey, but stay.
+ */
+
+/**
  * @typedef {object} Looks
  * @property {Uint8Array} colours - Red, green, blue and opacity of each point, 4 n.
  * @property {Uint8Array} shapes - Of each point, SHAPES' place plus 4 times MARKS' place.
@@ -18,12 +26,46 @@
  * @property {number} ratio - Pixels of the canvas to one of the screen.
  * @property {number} size - Diameter of a point in pixels of the screen.
  * @property {number[]} ink - Red, green and blue of rings and crosses.
+ * @property {number} strength - How strong rings are, from 0 to 1.
  */
 
 export const SHAPES = ['disc', 'square', 'diamond', 'triangle'];
 export const MARKS = ['none', 'ring', 'cross'];
 // A marked point is so much larger, so that its colour can be seen inside the mark.
 const MARKED = 1.4;
+const GREY = [128, 134, 145, 90];
+
+/**
+ * Return what the painters need: grey where a point does not stand out, and what stands out or is marked on
+ * top. Else points are mixed, so that no class covers another, and the uppermost are a sample of all.
+ *
+ * @param {PointLooks} looks
+ * @param {number} n
+ * @returns {Looks}
+ */
+export function compose({colours, shapes, marks, raised}, n) {
+  const forms = new Uint8Array(n), tints = raised ? colours.slice() : colours;
+  const order = new Uint32Array(n), starts = [0, 0, 0, 0];
+  const layer = i => raised && !raised[i] ? 0 : marks?.[i] ? 2 : 1;
+  for (let i = 0; i < n; i++) {
+    const layerOfPoint = layer(i);
+    starts[layerOfPoint + 1]++;
+    forms[i] = (shapes?.[i] ?? 0) | (layerOfPoint === 2 ? marks[i] << 2 : 0);
+    if (layerOfPoint === 0) tints.set(GREY, 4 * i);
+  }
+  for (let k = 1; k < 3; k++) starts[k] += starts[k - 1];
+  const step = mixingStep(n);
+  for (let k = 0, i = 0; k < n; k++, i = (i + step) % n) order[starts[layer(i)]++] = i;
+  return {colours: tints, shapes: forms, order};
+}
+
+// Return a step by which one meets all of n, far apart one after the other: it has no divisor in common with n.
+function mixingStep(n) {
+  const divisor = (a, b) => b ? divisor(b, a % b) : a;
+  let step = Math.max(1, Math.round(0.618 * n));
+  while (divisor(step, n) > 1) step++;
+  return step;
+}
 
 /**
  * Return a painter for a canvas that has no context yet.
@@ -32,10 +74,13 @@ const MARKED = 1.4;
  * @param {Float32Array} x
  * @param {Float32Array} y
  * @param {boolean} plain - Whether to do without WebGL.
- * @returns {{kind: string, setLooks: (looks: Looks) => void, paint: (view: View) => void}}
+ * @returns {{kind: string, setLooks: (looks: Looks) => void, paint: (view: View, most: number) => void}}
+ *   It paints the uppermost points alone where there are more than the most.
  */
 export function createPainter(canvas, x, y, plain) {
-  const settings = {antialias: false, premultipliedAlpha: true, preserveDrawingBuffer: true};
+  // Without a graphics card the plain canvas is quicker for crowds.
+  const settings = {antialias: false, preserveDrawingBuffer: true,
+    failIfMajorPerformanceCaveat: x.length > MOST_PATHS};
   const gl = plain ? null : canvas.getContext('webgl2', settings);
   return gl ? createGlPainter(gl, x, y) : createPlainPainter(canvas.getContext('2d'), x, y);
 }
@@ -54,14 +99,14 @@ void main() {
 const FRAGMENT = `#version 300 es
 precision mediump float;
 in vec4 tint; flat in uint form, mark; flat in float width;
-uniform vec3 ink; out vec4 painted;
+uniform vec3 ink; uniform float strength; out vec4 painted;
 void main() {
   vec2 p = gl_PointCoord * 2.0 - 1.0, q = abs(p);
   float away = form == 0u ? length(p) : form == 1u ? max(q.x, q.y) * 1.12
     : form == 2u ? q.x + q.y : max(q.x * 1.8 - p.y, p.y * 1.25);
   float soft = 2.0 / width, inside = 1.0 - smoothstep(1.0 - soft, 1.0, away);
   vec4 shade = tint;
-  if (mark == 1u && away > 0.62) shade = vec4(ink, 1.0);
+  if (mark == 1u && away > 0.66) shade = mix(tint, vec4(ink, 1.0), strength);
   if (mark == 2u && min(abs(p.x - p.y), abs(p.x + p.y)) < 0.34) shade = vec4(ink, 1.0);
   painted = vec4(shade.rgb, 1.0) * shade.a * inside;
 }`;
@@ -74,7 +119,8 @@ function createGlPainter(gl, x, y) {
   }
   const [ofPlaces, ofColours, ofShapes, ofOrder] = [0, 1, 2, 3].map(() => gl.createBuffer());
   const uniform = name => gl.getUniformLocation(program, name);
-  const [middle, scale, size, ink] = ['middle', 'scale', 'size', 'ink'].map(uniform);
+  const [middle, scale, size, ink, strength] =
+    ['middle', 'scale', 'size', 'ink', 'strength'].map(uniform);
   gl.useProgram(program);
   attach(gl, program, 'place', ofPlaces, place => gl.vertexAttribPointer(place, 2, gl.FLOAT, false, 0, 0));
   gl.bufferData(gl.ARRAY_BUFFER, places, gl.STATIC_DRAW);
@@ -93,8 +139,8 @@ function createGlPainter(gl, x, y) {
         gl.bufferData(target, values, gl.DYNAMIC_DRAW);
       }
     },
-    paint(view) {
-      const {width, height, ratio} = view;
+    paint(view, most) {
+      const {width, height, ratio} = view, kept = Math.min(n, most);
       gl.viewport(0, 0, gl.canvas.width, gl.canvas.height);
       gl.clearColor(0, 0, 0, 0);
       gl.clear(gl.COLOR_BUFFER_BIT);
@@ -102,7 +148,8 @@ function createGlPainter(gl, x, y) {
       gl.uniform2f(scale, 2 * view.scale / width, 2 * view.scale / height);
       gl.uniform1f(size, view.size * ratio);
       gl.uniform3f(ink, ...view.ink.map(part => part / 255));
-      gl.drawElements(gl.POINTS, n, gl.UNSIGNED_INT, 0);
+      gl.uniform1f(strength, view.strength);
+      gl.drawElements(gl.POINTS, kept, gl.UNSIGNED_INT, 4 * (n - kept));
     },
   };
 }
@@ -125,39 +172,60 @@ function link(gl) {
   return program;
 }
 
-// Above so many points a path each takes too long; a square does not.
+// Above so many points a path each takes too long; squares in a buffer of pixels do not.
 const MOST_PATHS = 20000;
 
 function createPlainPainter(pen, x, y) {
   let looks = null;
-  const names = new Map();
-  // The canvas takes a colour as text, of which there are few.
-  function nameOf(colours, i) {
-    const key = colours[4 * i] << 24 | colours[4 * i + 1] << 16 | colours[4 * i + 2] << 8 | colours[4 * i + 3];
-    if (!names.has(key))
-      names.set(key, `rgba(${colours.slice(4 * i, 4 * i + 3).join()},${colours[4 * i + 3] / 255})`);
-    return names.get(key);
-  }
   return {
     kind: '2d',
     setLooks(wanted) { looks = wanted; },
-    paint(view) {
-      const {width, height, ratio, size} = view, {colours, shapes, order} = looks;
-      const small = order.length > MOST_PATHS || size < 3;
-      pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-      pen.clearRect(0, 0, width, height);
-      let fill = '';
+    paint(view, most) {
+      const {width, height, scale, ratio} = view, reach = view.size;
+      const order = looks.order.subarray(Math.max(0, looks.order.length - most));
+      pen.setTransform(1, 0, 0, 1, 0, 0);
+      const put = order.length > MOST_PATHS ? intoBuffer(pen, view, looks) : asPath(pen, view, looks);
       for (const i of order) {
-        const px = width / 2 + (x[i] - view.x) * view.scale, py = height / 2 - (y[i] - view.y) * view.scale;
-        if (px < -size || py < -size || px > width + size || py > height + size) continue;
-        const name = nameOf(colours, i), mark = MARKS[shapes[i] >> 2];
-        if (name !== fill) pen.fillStyle = fill = name;
-        if (mark !== 'none' || !small) drawPoint(pen, px, py, size, SHAPES[shapes[i] & 3], mark, view.ink);
-        else pen.fillRect(px - size / 2, py - size / 2, size, size);
+        const px = width / 2 + (x[i] - view.x) * scale, py = height / 2 - (y[i] - view.y) * scale;
+        if (px > -reach && py > -reach && px < width + reach && py < height + reach)
+          put(i, px * ratio, py * ratio);
       }
+      put.finish?.();
     },
   };
 }
+
+// Return a function that draws a point as a path.
+function asPath(pen, {size, ratio, ink, strength}, {colours, shapes}) {
+  pen.clearRect(0, 0, pen.canvas.width, pen.canvas.height);
+  return (i, px, py) => {
+    pen.fillStyle = `rgba(${colours.subarray(4 * i, 4 * i + 3).join()},${colours[4 * i + 3] / 255})`;
+    drawPoint(pen, px, py, size * ratio, SHAPES[shapes[i] & 3], MARKS[shapes[i] >> 2],
+      `rgba(${ink.join()},${shapes[i] >> 2 === 1 ? strength : 1})`);
+  };
+}
+
+// Return a function that writes a point as a square of pixels, inside a frame if it is marked.
+function intoBuffer(pen, {size, ratio, ink, strength}, {colours, shapes}) {
+  const {width, height} = pen.canvas, picture = pen.createImageData(width, height);
+  const pixels = new Uint32Array(picture.data.buffer), side = Math.max(1, Math.round(size * ratio * 0.9));
+  // A pixel is its four bytes as one number, in the order of the machine.
+  const shades = new Uint32Array(colours.buffer, colours.byteOffset, colours.length / 4);
+  const [frame] = new Uint32Array(Uint8Array.of(...ink, 255).buffer), wide = side + 2;
+  function square(px, py, wanted, shade) {
+    const left = Math.max(0, Math.round(px - wanted / 2)), right = Math.min(width, left + wanted);
+    const top = Math.max(0, Math.round(py - wanted / 2)), bottom = Math.min(height, top + wanted);
+    for (let row = top; row < bottom; row++) pixels.fill(shade, row * width + left, row * width + right);
+  }
+  const put = (i, px, py) => {
+    const mark = shapes[i] >> 2;
+    if (mark > 1 || mark && strength > 0.5) square(px, py, wide, frame);
+    square(px, py, side, shades[i]);
+  };
+  put.finish = () => pen.putImageData(picture, 0, 0);
+  return put;
+}
+
 function drawPoint(pen, px, py, size, shape, mark, ink) {
   const half = (mark === 'none' ? size : size * MARKED) / 2;
   pen.beginPath();
@@ -172,7 +240,7 @@ function drawPoint(pen, px, py, size, shape, mark, ink) {
     }
   }
   pen.lineWidth = half * 0.36;
-  pen.strokeStyle = `rgb(${ink.join()})`;
+  pen.strokeStyle = ink;
   pen.stroke();
 }
 const corners = (pen, px, py, half, places) => {
