@@ -12,6 +12,7 @@ from dahgnn.classifier.judgement import (
     estimate_accuracy,
     gain_of_all,
     judge_held_out,
+    without_weights,
 )
 from dahgnn.classifier.opinions import Known
 from dahgnn.classifier.stacking import CANDIDATES
@@ -149,14 +150,26 @@ def test_what_all_labels_gain_is_added(gain, expected):
 def test_the_gain_is_how_much_likelier_the_final_classes_are():
     whole = np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]])
     same, other = whole.copy(), np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    assert gain_of_all(whole, [same]) == 0
-    assert gain_of_all(whole, [other]) == pytest.approx((0.5 + 0.1) / 2)
-    assert gain_of_all(whole, [same, other]) == pytest.approx(0.15)
+    assert gain_of_all(whole, [same], whole) == 0
+    assert gain_of_all(whole, [other], whole) == pytest.approx((0.5 + 0.1) / 2)
+    assert gain_of_all(whole, [same, other], whole) == pytest.approx(0.15)
+    # Weights may have made the final classes less likely than the others are.
+    likely = np.array([[0.3, 0.6, 0.1], [0.1, 0.5, 0.4]])
+    assert gain_of_all(whole, [other], likely) == pytest.approx((-0.3 + 0.1) / 2)
+
+
+def test_weights_are_taken_out_of_distributions():
+    known = Known(np.arange(4), np.array([0, 0, 1, 2]), np.array([1.0, 3.0, 1.0, 8.0]), 3, [])
+    true = np.array([[0.5, 0.3, 0.2], [0.0, 0.9, 0.1]])
+    bent = true * [2, 1, 8]
+    bent /= bent.sum(1, keepdims=True)
+    np.testing.assert_allclose(without_weights(bent, known), true)
 
 
 def test_without_rows_or_parts_there_is_no_gain():
-    assert gain_of_all(np.empty((0, 3)), [np.empty((0, 3))]) == 0
-    assert gain_of_all(np.eye(3), []) == 0
+    nothing = np.empty((0, 3))
+    assert gain_of_all(nothing, [nothing], nothing) == 0
+    assert gain_of_all(np.eye(3), [], np.eye(3)) == 0
 
 
 def test_an_estimate_is_a_value():

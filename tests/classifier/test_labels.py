@@ -132,11 +132,44 @@ def test_labels_that_are_in_no_class_have_no_number(classes):
 def test_classes_of_any_type_have_weights():
     classes, encoded = encode_labels([Colour.RED, Colour.BLUE, Colour.BLUE, Colour.BLUE, None], 5)
     balanced = weigh_rows(None, "balanced", classes, encoded)
-    np.testing.assert_allclose(balanced, [2, 2 / 3, 2 / 3, 2 / 3, 1])
+    np.testing.assert_allclose(balanced, [1, 1 / 3, 1 / 3, 1 / 3, 1])
     given = weigh_rows(None, {Colour.BLUE: 3, Colour.RED: 5}, classes, encoded)
-    np.testing.assert_allclose(given, [5, 3, 3, 3, 1])
+    np.testing.assert_allclose(given, [1, 0.6, 0.6, 0.6, 1])
     with pytest.raises(ValueError, match="of classes that occur. Got <Colour.GREEN: 'g'>"):
         weigh_rows(None, {Colour.GREEN: 3}, classes, encoded)
+
+
+@pytest.mark.parametrize("factor", [5e-324, 1e-300, 1.0, 1e308])
+def test_weights_have_no_unit(factor):
+    classes, encoded = encode_labels([0, 1, 1, 0, -1], 5)
+    weights = weigh_rows(
+        np.array([1.0, 0.5, 1.0, 0.0, 1.0]) * factor, {0: 1e-300, 1: 4e-300}, classes, encoded
+    )
+    halved = 0.0 if factor == 5e-324 else 0.5  # it has no half
+    np.testing.assert_allclose(weights[:3], [0.25, halved, 1.0])
+    assert encoded.tolist() == [0, 1 if halved else -1, 1, -1, -1]
+
+
+def test_rows_that_hardly_count_lose_their_labels():
+    classes, encoded = encode_labels([0, 1, 1, 0], 4)
+    weigh_rows([1.0, 1e-29, 1e-31, 1e-300], None, classes, encoded)
+    assert encoded.tolist() == [0, 1, -1, -1]
+    with pytest.raises(
+        ValueError, match="'sample_weight' .* at least 1e-30 of the largest. Got none such of 1"
+    ):
+        weigh_rows([1.0, 1e-31, 1e-31, 1.0], None, *encode_labels([0, 1, 1, 0], 4))
+    with pytest.raises(
+        ValueError, match="'class_weight' .* at least 1e-30 of the largest. Got none such of 0"
+    ):
+        weigh_rows(None, {0: 1, 1: 1e300}, *encode_labels([0, 1, 1, 0], 4))
+
+
+@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf")])
+def test_weights_of_classes_that_are_none_are_refused(wrong):
+    with pytest.raises(
+        ValueError, match=f"'class_weight' .* must be positive and finite. Got {float(wrong)} for b"
+    ):
+        weigh_rows(None, {"a": 1, "b": wrong}, *encode_labels(["a", "b"], 2))
 
 
 def test_a_share_of_each_class_is_held_out():

@@ -64,10 +64,8 @@ logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 
 _PRESET = PRESETS["default"]
-# What scikit-learn keeps of the columns of a fit.
-_OF_COLUMNS = ("n_features_in_", "feature_names_in_")
 # Why a training may have ended.
-STOPPED = ("held_out", "max_epochs", "interrupted")
+STOPPED = ("held_out", "nothing_held_out", "max_epochs", "interrupted")
 
 
 class DAHGNNClassifier(
@@ -115,7 +113,8 @@ class DAHGNNClassifier(
         ``classes_``. Probabilities then have these shares in the mean. With few labels it is worth several
         points.
     class_weight : dict, "balanced" or None
-        How much the rows of a class count, as elsewhere in scikit-learn.
+        How much the rows of a class count, as elsewhere in scikit-learn. Probabilities are bent towards a
+        class that counts more; ``estimate_`` takes that into account.
     warm_start : bool
         Whether `fit` goes on from the weights of the last one, if there are as many columns and networks,
         and the same classes and settings, as then. Held-out rows are drawn anew, and the weights may know
@@ -150,8 +149,9 @@ class DAHGNNClassifier(
         Losses and accuracies of each network after each stage.
     best_epoch_, n_iter_ : int
         Epochs of the stage whose weights are kept, and of the last one.
-    stopped_ : {"held_out", "max_epochs", "interrupted"}
-        Why the training ended.
+    stopped_ : {"held_out", "nothing_held_out", "max_epochs", "interrupted"}
+        Why the training ended: held-out labels told that more would not help, there were none to tell,
+        there were as many epochs as it may have, or Ctrl-C.
     labelled_indices_ : array of int
         Rows with a label.
     held_out_indices_ : array of int, (h,)
@@ -230,6 +230,7 @@ class DAHGNNClassifier(
         """Learn from some labels.
 
         Ctrl-C ends the training of the networks with a warning; the classifier is then fitted all the same.
+        Before and after that it ends the fit. A fit that fails or is ended so leaves the last one whole.
 
         Parameters
         ----------
@@ -252,7 +253,8 @@ class DAHGNNClassifier(
         model, training = self._check_parameters()
         generator = check_random_state(self.random_state)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self._keeping_columns())
+            stack.enter_context(self._keeping_last_fit())
+            stack.enter_context(torch.inference_mode(False))  # whose tensors cannot be trained
             stack.enter_context(starting_device(self._device()))
             given = self._read(X, y, sample_weight)
             n, width = given.features.shape
@@ -272,7 +274,7 @@ class DAHGNNClassifier(
             networks = self._make_networks(width, given.classes, model, count, generator)
             seeds = generator.randint(2**31, size=count).tolist()
             fit = fitter.run(networks, splits, seeds, tell.listen(callback))
-            self._describe(given, fit)
+            self._describe(given, fit, training.max_epochs)
             self._keep(fit.ensemble)
             tell("Labels come from %s", say_combination(self.combination_))
         if fit.interrupted:
@@ -294,15 +296,18 @@ class DAHGNNClassifier(
             class_prior=encode_class_prior(self.class_prior, classes),
         )
 
-    def _describe(self, given: GivenRows, fit: Fit) -> None:
+    def _describe(self, given: GivenRows, fit: Fit, max_epochs: int) -> None:
         """Keep which rows were labelled, how the training went, and what is said of held-out rows."""
         self.classes_ = given.classes
         self.labelled_indices_ = torch.nonzero(given.labels >= 0).flatten().numpy()
         self.history_ = [asdict(stage) for stage in fit.history]
         self.best_epoch_, self.n_iter_ = fit.epochs, fit.history[-1].epoch
-        self.stopped_ = "interrupted" if fit.interrupted else "max_epochs"
-        if not fit.interrupted and fit.epochs < self.n_iter_:
+        if fit.interrupted:
+            self.stopped_ = "interrupted"
+        elif fit.epochs < self.n_iter_:
             self.stopped_ = "held_out"
+        else:
+            self.stopped_ = "max_epochs" if self.n_iter_ == max_epochs else "nothing_held_out"
         self.held_out_indices_, self.held_out_distributions_ = fit.held_out, fit.held_out_distributions
         self.estimate_ = fit.estimate
 
@@ -421,14 +426,13 @@ class DAHGNNClassifier(
         ]
 
     @contextlib.contextmanager
-    def _keeping_columns(self) -> Iterator[None]:
-        """Restore what is known of the columns if the block fails, which leaves the last fit whole."""
-        before = {name: vars(self)[name] for name in _OF_COLUMNS if name in vars(self)}
+    def _keeping_last_fit(self) -> Iterator[None]:
+        """Restore all attributes if the block fails or is interrupted, which leaves the last fit whole."""
+        before = dict(vars(self))
         try:
             yield
         except BaseException:
-            for name in _OF_COLUMNS:
-                self.__dict__.pop(name, None)
+            self.__dict__.clear()
             self.__dict__.update(before)
             raise
 

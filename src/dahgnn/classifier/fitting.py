@@ -20,6 +20,7 @@ from dahgnn.classifier.judgement import (
     estimate_accuracy,
     gain_of_all,
     judge_held_out,
+    without_weights,
 )
 from dahgnn.classifier.labels import split_labels
 from dahgnn.classifier.opinions import Graphs, Known, Opinions, balance
@@ -270,7 +271,10 @@ class Fitter:
             combined.finish([opinions.without(fold, each) for each in combined.stack.candidates])
             for fold in range(len(known.folds) if known.refit else 0)
         ]
-        gain = gain_of_all(distributions[opinions.sample], without)
+        # Who knows the shares of the classes has them in the distributions already.
+        weighted = self.given.weights is not None and self.given.class_prior is None
+        likely = without_weights(distributions, known) if weighted else distributions
+        gain = gain_of_all(distributions[opinions.sample], without, likely[opinions.sample])
         return Fit(
             ensemble=ensemble,
             history=trained.history,
@@ -278,7 +282,7 @@ class Fitter:
             interrupted=trained.interrupted,
             held_out=rows,
             held_out_distributions=judged,
-            estimate=estimate_accuracy(known, rows, judged, distributions, gain),
+            estimate=estimate_accuracy(known, rows, judged, likely, gain),
         )
 
     def _train(

@@ -107,10 +107,22 @@ def _apply(stack: Stack, candidates: list[Candidate], opinions: list[Array]) -> 
     return stack.combine([opinions[candidates.index(candidate)] for candidate in stack.candidates])
 
 
-def gain_of_all(whole: Array, parts: Sequence[Array]) -> float:
-    """Return how much more is right by all labels than by some, as far as the former can tell.
+def without_weights(distributions: Array, known: Known) -> Array:
+    """Return the distributions as if all labels had counted alike, (n, c).
 
-    If the final distributions are true, they tell how often either is right.
+    A class whose labels count three times as much as those of others is three times as likely in the
+    distributions as it should be, which would bend what follows from them.
+    """
+    counts = np.bincount(known.labels, minlength=known.n_classes)
+    sums = np.bincount(known.labels, weights=known.weights, minlength=known.n_classes)
+    even = distributions * (counts / np.where(counts > 0, sums, 1))
+    return np.asarray(even / even.sum(1, keepdims=True))
+
+
+def gain_of_all(whole: Array, parts: Sequence[Array], likely: Array) -> float:
+    """Return how much more is right by all labels than by some, as far as distributions can tell.
+
+    If these are true, they tell how often either is right.
 
     Parameters
     ----------
@@ -118,11 +130,14 @@ def gain_of_all(whole: Array, parts: Sequence[Array]) -> float:
         The final distributions of some rows without a label.
     parts : sequence of array, (s, c)
         What is said of them without some of the labels.
+    likely : array, (s, c)
+        What is held for true of them: ``whole``, without the weights of labels.
     """
     if not (len(whole) and len(parts)):
         return 0.0
+    final = whole.argmax(1)[:, None]
     chosen = np.stack([part.argmax(1) for part in parts], 1)  # (s, parts)
-    return float((whole.max(1, keepdims=True) - np.take_along_axis(whole, chosen, 1)).mean())
+    return float((np.take_along_axis(likely, final, 1) - np.take_along_axis(likely, chosen, 1)).mean())
 
 
 def estimate_accuracy(
@@ -137,7 +152,7 @@ def estimate_accuracy(
     rows, said : array, (h,), (h, c)
         Held-out rows and what is said of them.
     distributions : array, (n, c)
-        The probabilities of all rows.
+        The probabilities of all rows, without the weights of labels.
     gain : float
         How much more is right than what is said of the held-out rows, see `gain_of_all`.
     """

@@ -13,13 +13,15 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from dahgnn.checks import bad_type, bad_value, check_number
+from dahgnn.checks import as_indices, bad_type, bad_value, check_number
 from dahgnn.training.splits import Split
 
 Array = NDArray[Any]
 
 # Who is named in errors.
 _OWNER = "DAHGNNClassifier"
+# Weights under this part of the largest one do not count; sums in float32 would not notice them.
+_LIGHTEST = 1e-30
 
 
 def known_labels(y: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
@@ -203,7 +205,7 @@ def split_labels(
         groups = np.arange(len(encoded))
     copies = groups * len(classes) + encoded.numpy()  # the same number for equal rows of one class
     if np.ndim(validation) > 0:
-        held = Split(train=[], validation=validation, test=[]).validation.numpy()
+        held = _named_rows(validation, len(encoded))
         if not np.isin(held, known).all():
             raise bad_value("validation", _OWNER, "labelled rows", f"row {held[~np.isin(held, known)][0]}")
         held = known[np.isin(copies[known], copies[held])]
@@ -219,6 +221,16 @@ def split_labels(
         known[np.isin(copies[known], copies[held])] for held in hold_out(distinct, share, count, generator)
     ]
     return [_split(held, known, encoded, classes) for held in parts]
+
+
+def _named_rows(validation: ArrayLike, n: int) -> Array:
+    """Return the rows that a user named to be held out, in order."""
+    rows, counts = np.unique(
+        as_indices(validation, "validation", _OWNER, below=n, what="n_rows").numpy(), return_counts=True
+    )
+    if (counts > 1).any():
+        raise bad_value("validation", _OWNER, "different rows", f"row {rows[counts > 1][0]} more than once")
+    return rows
 
 
 def _split(held: Array, known: Array, encoded: Tensor, classes: Array) -> Split:
@@ -241,23 +253,41 @@ def weigh_rows(
 
     if sample_weight is None and class_weight is None:
         return None
-    weights = _check_sample_weight(sample_weight, encoded, dtype=np.float64, ensure_non_negative=True)
-    weights = np.array(weights)
-    encoded[torch.from_numpy(weights == 0)] = -1
-    missing = np.setdiff1d(np.arange(len(classes)), encoded)
-    if len(missing):
-        expected = "positive at a labelled row of each class"
-        names = ", ".join(map(str, classes[missing]))
-        raise bad_value("sample_weight", "fit", expected, f"none of {names}")
+    weights = np.array(
+        _check_sample_weight(sample_weight, encoded, dtype=np.float64, ensure_non_negative=True)
+    )
+    _drop_light(weights, encoded, classes, "sample_weight")
     if class_weight is not None:
         known = encoded.numpy() >= 0
         numbers = encoded.numpy()[known]
         weights[known] *= _weigh_classes(class_weight, classes, numbers)[numbers]
+        _drop_light(weights, encoded, classes, "class_weight")
     return weights
 
 
+def _drop_light(weights: Array, encoded: Tensor, classes: Array, name: str) -> None:
+    """Divide weights by the largest of a labelled row, and take the labels of rows that do not count."""
+    known = encoded.numpy() >= 0
+    weights[known] /= weights[known].max(initial=0) or 1
+    encoded[torch.from_numpy(known & (weights < _LIGHTEST))] = -1
+    missing = np.setdiff1d(np.arange(len(classes)), encoded)
+    if len(missing):
+        expected = f"positive at a labelled row of each class, and at least {_LIGHTEST:g} of the largest"
+        names = ", ".join(map(str, classes[missing]))
+        raise bad_value(name, "fit", expected, f"none such of {names}")
+
+
 def _weigh_classes(class_weight: Mapping[Any, float] | str, classes: Array, numbers: Array) -> Array:
-    """Return how much the rows of each class count, (c,)."""
+    """Return how much the rows of each class count, (c,); the largest is 1."""
+    found = _compute_class_weight(class_weight, classes, numbers)
+    wrong = ~(np.isfinite(found) & (found > 0))
+    if wrong.any():
+        got = f"{found[wrong][0]} for {classes[wrong][0]}"
+        raise bad_value("class_weight", _OWNER, "positive and finite", got)
+    return np.asarray(found / found.max())
+
+
+def _compute_class_weight(class_weight: Mapping[Any, float] | str, classes: Array, numbers: Array) -> Array:
     from sklearn.utils.class_weight import compute_class_weight
 
     if classes.dtype.kind != "O":
