@@ -183,6 +183,25 @@ def test_an_error_of_our_own_keeps_its_traceback(monkeypatch):
         cli.main(["demo"])
 
 
+def test_a_table_comes_by_standard_input(tmp_path):
+    rows = [f"{row},{row % 2 * 5 + row / 10},{'uv'[row % 2] if row < 12 else ''}" for row in range(24)]
+    text = "name;x;kind\n" + "\n".join(rows).replace(",", ";").replace(".", ",") + "\n"
+    command = [sys.executable, "-m", "dahgnn"]
+    fit = [*command, "fit", "-", "--format", "csv", "--label", "kind", "--id", "name", "--networks", "1"]
+    done = subprocess.run(fit, input=text, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Written to runs/stdin.csv: " in done.stdout
+    predict = [*command, "predict", "runs/stdin.csv", "-", "--format", "csv"]
+    done = subprocess.run(
+        predict, input="name;x\na;0,1\nb;5,5\n", capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 rows. Written to runs/stdin.csv/stdin-predictions.csv" in done.stdout
+    done = subprocess.run(fit[:5] + fit[7:], input=text, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("dahgnn: The format of standard input must be named.")
+
+
 def test_a_reader_that_leaves_early_is_no_error():
     command = f"{sys.executable} -m dahgnn version | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True)

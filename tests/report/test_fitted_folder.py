@@ -5,10 +5,12 @@ import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from dahgnn.progress import SilentObserver
 from dahgnn.report.fit_folder import FitOptions, fit_table
 from dahgnn.report.fitted_folder import FittedFolder, predict_table
+from dahgnn.tables.sources import Reading
 
 pytest.importorskip("pandas")
 pytest.importorskip("plotly")
@@ -73,3 +75,49 @@ def test_ids_of_a_column_that_is_not_there_are_refused_if_it_was_named(base):
     assert found.ids[:2] == ("r0", "r1")
     assert found.classes == ["u", "v"]
     assert found.predicted[:2] == ["u", "v"]
+
+
+def test_another_file_is_read_as_the_fitted_one_was_unless_it_says_otherwise(base, tmp_path):
+    content = (base / "table.csv").read_text().replace("name", "größe").replace(",", "|").replace(".", ",")
+    (tmp_path / "table.csv").write_bytes(content.encode("cp1252"))
+    reading = Reading(encoding="cp1252", delimiter="|", decimal=",", format="csv")
+    options = FitOptions(label="kind", id="größe", networks=1, map="pca", reading=reading)
+    fit_table(tmp_path / "table.csv", tmp_path / "fit", options, SilentObserver())
+    fitted = FittedFolder.open(tmp_path / "fit")
+    assert fitted.reading == Reading(encoding="cp1252", delimiter="|", decimal=",")
+    again = predict_table(tmp_path / "fit", tmp_path / "table.csv", None, SilentObserver())
+    assert again.ids == tuple(fitted.ids)
+    (tmp_path / "new.txt").write_text(content)
+    own = Reading(encoding="utf-8", format="csv")
+    other = predict_table(tmp_path / "fit", tmp_path / "new.txt", None, SilentObserver(), own)
+    assert other.ids == again.ids
+    assert np.array_equal(other.probabilities, again.probabilities)
+
+
+def test_a_folder_of_pictures_is_fitted_and_predicted(tmp_path):
+    for row in range(24):
+        kind = ("dark", "light", "unlabelled")[row % 3]
+        (tmp_path / "photos" / kind).mkdir(parents=True, exist_ok=True)
+        noise = np.random.default_rng(row).integers(0, 60, (6, 6))
+        light = row % 3 == 1 or (kind == "unlabelled" and row % 2)
+        Image.fromarray((noise + 150 * light).astype(np.uint8)).save(
+            tmp_path / "photos" / kind / f"{row}.png"
+        )
+    options = FitOptions(networks=1, map="pca")
+    fit_table(tmp_path / "photos", tmp_path / "fit", options, SilentObserver())
+    fitted = FittedFolder.open(tmp_path / "fit")
+    assert fitted.reading == Reading(shape=(6, 6))
+    (tmp_path / "new").mkdir()
+    for name, value in (("a", 20), ("b", 180)):
+        Image.fromarray(np.full((40, 30, 3), value, dtype=np.uint8)).save(tmp_path / "new" / f"{name}.jpg")
+    found = predict_table(tmp_path / "fit", tmp_path / "new", None, SilentObserver())
+    assert found.ids == ("a.jpg", "b.jpg")
+    assert [found.classes[place] for place in found.probabilities.argmax(1)] == ["dark", "light"]
+
+
+def test_a_file_needs_the_name_of_its_labels(base, tmp_path):
+    with pytest.raises(
+        ValueError, match="The labels of .*table.csv must have a name. Got none. Name it with --label"
+    ):
+        fit_table(base / "table.csv", tmp_path / "fit", FitOptions(), SilentObserver())
+    assert not (tmp_path / "fit").exists()

@@ -13,11 +13,14 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dahgnn.cli.errors import describe_error, describe_shortage, is_out_of_memory, warnings_in_a_line
 from dahgnn.cli.interruption import INTERRUPTED, TERMINATED, hearing_sigterm, is_interruption
 from dahgnn.cli.parser import make_parser
+
+if TYPE_CHECKING:
+    from dahgnn.tables.sources import Reading
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -183,6 +186,7 @@ def _fit(options: argparse.Namespace) -> None:
         device=options.device,
         map=options.map,
         parquet=options.parquet,
+        reading=_reading(options),
     )
     with Display() as display:
         metrics = fit_table(options.table, folder, chosen, display)
@@ -191,6 +195,13 @@ def _fit(options: argparse.Namespace) -> None:
     _print_early_end(metrics)
     if metrics["stopped"] == "interrupted":
         raise KeyboardInterrupt
+
+
+def _reading(options: argparse.Namespace) -> Reading:
+    from dahgnn.tables.sources import Reading
+
+    names = ("format", "encoding", "delimiter", "decimal", "sheet")
+    return Reading(**{name: getattr(options, name) for name in names})
 
 
 def _default_folder(table: Path) -> Path:
@@ -223,13 +234,28 @@ def _predict(options: argparse.Namespace) -> None:
     from dahgnn.report.fit_files import check_target
     from dahgnn.report.fitted_folder import predict_table
     from dahgnn.report.predictions import write_predictions
+    from dahgnn.tables.formats import stem
 
-    target = options.out or options.folder / f"{options.table.stem}-predictions.csv"
+    target = options.out or options.folder / f"{stem(options.table)}-predictions.csv"
     check_target(target, options.folder, [options.table])
     with Display() as display:
-        predictions = predict_table(options.folder, options.table, options.id, display)
+        predictions = predict_table(options.folder, options.table, options.id, display, _reading(options))
         write_predictions(target, predictions)
     print(f"\n{len(predictions.ids):,} rows. Written to {target}")
+
+
+def _with_standard_input(
+    command: Callable[[argparse.Namespace], None],
+) -> Callable[[argparse.Namespace], None]:
+    """Return a command that takes standard input as its table, too."""
+
+    def run(options: argparse.Namespace) -> None:
+        from dahgnn.cli.standard_input import received
+
+        with received(options.table, options.format) as options.table:
+            command(options)
+
+    return run
 
 
 def _explain(options: argparse.Namespace) -> None:
@@ -271,8 +297,8 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "features": _features,
     "reproduce": _reproduce,
     "report": _report,
-    "fit": _fit,
-    "predict": _predict,
+    "fit": _with_standard_input(_fit),
+    "predict": _with_standard_input(_predict),
     "explain": _explain,
     "suggest": _suggest,
     "version": _version,

@@ -14,7 +14,11 @@ from typing import TextIO
 _OPTIONS = {
     "class_weight": "--class-weight",
     "count": "-n",
+    "decimal": "--decimal",
+    "delimiter": "--delimiter",
     "device": "--device",
+    "encoding": "--encoding",
+    "format": "--format",
     "k": "-k",
     "map": "--map",
     "networks": "--networks",
@@ -22,6 +26,7 @@ _OPTIONS = {
     "row": "--row",
     "scale": "--scale",
     "seed": "--seed",
+    "sheet": "--sheet",
     "validation": "--validation",
 }
 _DATA = {"X": "The features of the table", "y": "The labels of the table"}

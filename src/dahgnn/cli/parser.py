@@ -113,11 +113,17 @@ def _add_report(commands: _Commands) -> None:
 def _add_fit(commands: _Commands) -> None:
     own = commands.add_parser("fit", help="label the rest of your own table")
     own.add_argument(
-        "table", type=Path, metavar="FILE", help="a csv, parquet or npz file (a wrong ending lists all)"
+        "table",
+        type=Path,
+        metavar="FILE",
+        help="a csv, parquet or npz file (a wrong ending lists all), a folder of pictures, or -",
     )
-    own.add_argument("--label", required=True, metavar="COLUMN", help="its labels; empty means unlabelled")
+    own.add_argument(
+        "--label", metavar="COLUMN", help="its labels; empty means unlabelled (of pictures, their folders)"
+    )
     own.add_argument("--id", metavar="COLUMN", help="names of the rows (their numbers)")
     _add_columns(own)
+    _add_reading(own, "found")
     own.add_argument("--out", type=Path, metavar="DIR", help="results (runs/FILE)")
     own.add_argument("-k", type=int, default=10, metavar="N", help="neighbours of a row (%(default)s)")
     own.add_argument("--seed", type=int, default=0, metavar="N", help="of everything (%(default)s)")
@@ -164,6 +170,18 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def _add_reading(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add how a file is to be read, where its name and content do not say it."""
+    for option, metavar, meaning in (
+        ("--format", "NAME", "of the file, such as csv (by its name)"),
+        ("--encoding", "NAME", f"of a text file, such as cp1252 ({default})"),
+        ("--delimiter", "SIGN", f"between the cells of a text file; tab is one ({default})"),
+        ("--decimal", "SIGN", f"of numbers in a text file, . or , ({default})"),
+        ("--sheet", "NAME", f"of a workbook ({'the first' if default == 'found' else default})"),
+    ):
+        parser.add_argument(option, metavar=metavar, help=meaning)
+
+
 def _count_or_auto(text: str) -> int | str:
     if text == "auto":
         return text
@@ -177,6 +195,7 @@ def _add_predict(commands: _Commands) -> None:
     _add_fitted(predict)
     predict.add_argument("table", type=Path, metavar="FILE", help="with the columns of the fitted one")
     predict.add_argument("--id", metavar="COLUMN", help="names of the rows (as at the fit)")
+    _add_reading(predict, "as at the fit")
     predict.add_argument(
         "--out", type=Path, metavar="FILE", help="results, .csv or .parquet (DIR/FILE-predictions.csv)"
     )

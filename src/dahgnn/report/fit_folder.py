@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ from dahgnn.report.fit_files import (
 )
 from dahgnn.report.fit_page import fit_page
 from dahgnn.report.predictions import Predictions, as_csv, write_parquet
+from dahgnn.tables.formats import find_format
+from dahgnn.tables.sources import Reading
 from dahgnn.tables.table import Table, read_table
 
 Array = NDArray[Any]
@@ -58,8 +60,8 @@ class FitOptions:
 
     Parameters
     ----------
-    label, id : str, str or None
-        The columns of labels and ids, see `read_table`.
+    label, id : str or None
+        The columns of labels and ids, see `read_table`. A folder of pictures has neither.
     drop, keep, missing : sequence of str
         Columns to leave out, columns that become features although they count the rows, and words that mean
         missing.
@@ -73,9 +75,11 @@ class FitOptions:
         How the page places the rows; "auto" is t-SNE for 100 rows or more.
     parquet : bool
         Whether predictions are written as Parquet, too.
+    reading : Reading
+        How the file is to be read.
     """
 
-    label: str
+    label: str | None = None
     id: str | None = None
     drop: Sequence[str] = ()
     keep: Sequence[str] = ()
@@ -88,6 +92,7 @@ class FitOptions:
     device: str = "auto"
     map: str = "auto"
     parquet: bool = False
+    reading: Reading = field(default_factory=Reading)
 
 
 def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer) -> dict[str, Any]:
@@ -122,6 +127,8 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
 
 def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> Table:
     """Read the table, and refuse what no fit can learn from and what the results would replace."""
+    if options.label is None and find_format(path, options.reading).roles != "folders":
+        raise ValueError(f"The labels of {path} must have a name. Got none. Name it with --label.")
     beside = [Path(name) for name in (options.label, options.id) if name]  # of arrays these are files
     check_inputs_stay(folder, [path, *beside])
     with observer.phase(f"Read {path.name}"):
@@ -132,6 +139,7 @@ def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> 
             drop=options.drop,
             keep=options.keep,
             missing=options.missing,
+            reading=options.reading,
         )
     for note in table.notes:
         observer.note(note)
@@ -215,7 +223,15 @@ def _about(path: Path, table: Table, options: FitOptions) -> dict[str, Any]:
         "label": options.label,
         "id": options.id,
         "file": path.name,
+        "reading": _reading_for_others(path, table, options.reading),
     }
+
+
+def _reading_for_others(path: Path, table: Table, reading: Reading) -> dict[str, Any]:
+    """Return how other files are to be read: as was said, without the format, and pictures in one shape."""
+    if find_format(path, reading).roles == "folders":
+        reading = replace(reading, shape=table.source.shape)
+    return replace(reading, format=None).given
 
 
 def _metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dict[str, Any]:

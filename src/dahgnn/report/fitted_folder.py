@@ -14,23 +14,30 @@ from dahgnn.progress import Observer
 from dahgnn.report.fit_files import METRICS, MODEL, fit_id, readable, settle_for_reading
 from dahgnn.report.predictions import Predictions
 from dahgnn.tables.columns import Column
-from dahgnn.tables.formats import find_format
+from dahgnn.tables.formats import find_format, reading_as_fitted
 from dahgnn.tables.messages import no_column
+from dahgnn.tables.sources import Reading
 from dahgnn.tables.table import read_table
 
+_AS_FITTED = Reading()
 
-def predict_table(folder: Path, path: Path, name: str | None, observer: Observer) -> Predictions:
+
+def predict_table(
+    folder: Path, path: Path, name: str | None, observer: Observer, reading: Reading = _AS_FITTED
+) -> Predictions:
     """Predict the rows of another file.
 
-    The ids are those of the column ``name``, else of the fitted table's column, unless that was a file.
+    The ids are those of the column ``name``, else of the fitted table's column, unless that was a file. What
+    ``reading`` does not say is as at the fit.
     """
     with observer.phase(f"Read {folder / MODEL}"):
         fitted = FittedFolder.open(folder)
     wanted = name
-    if wanted is None and not find_format(path).labels_in_other_files:
+    if wanted is None and find_format(path, reading).roles == "columns":
         wanted = fitted.id
+    reading = reading_as_fitted(path, reading, fitted.reading)
     with observer.phase(f"Read {path.name}"):
-        table = read_table(path, id=wanted, columns=fitted.columns)
+        table = read_table(path, id=wanted, columns=fitted.columns, reading=reading)
     if name is not None and table.source.ids is None:
         raise no_column(path, name, table.source.cells, "for --id")
     for note in table.notes:
@@ -69,6 +76,8 @@ class FittedFolder:
         The ids and the given labels of the fitted rows.
     id : str or None
         The column that the ids come from.
+    reading : Reading
+        How the fitted file was read.
     """
 
     classifier: DAHGNNClassifier
@@ -76,6 +85,7 @@ class FittedFolder:
     ids: list[str]
     labels: list[str | None]
     id: str | None
+    reading: Reading = _AS_FITTED
 
     @classmethod
     def open(cls, folder: Path) -> FittedFolder:
@@ -88,11 +98,12 @@ class FittedFolder:
                 Column(**{**column, "categories": tuple(column["categories"])}) for column in notes["columns"]
             )
             ids, labels = list(notes["ids"]), list(notes["labels"])
+            reading = Reading(**notes.get("reading", {}))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by 'dahgnn fit', or is damaged ({error}).") from error
         if not len(ids) == len(labels) == len(classifier.embedding_):
             raise ValueError(f"{path} is damaged: it has ids of other rows.")
-        return cls(classifier, columns, ids, labels, notes.get("id"))
+        return cls(classifier, columns, ids, labels, notes.get("id"), reading)
 
     def row(self, name: str) -> int:
         """Return the number of a row by its id."""

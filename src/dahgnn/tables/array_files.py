@@ -159,20 +159,24 @@ def _from_arrays(path: Path, arrays: Mapping[str, np.ndarray], features: str, wa
             f"The features in the file {path} must have the shape (n, d), or (n, height, width) for images, "
             f"none of it 0. Got {array.shape}."
         )
-    notes: tuple[str, ...] = ()
-    shape = array.shape[1:]
-    if len(shape) > 1:
-        sides = " × ".join(map(str, shape))
-        notes = (f"Each row of {sides} numbers was flattened; the values are not scaled.",)
-        array = array.reshape(len(array), -1)
+    source = array_source(array)
+    if len(source.shape) > 1:
+        sides = " × ".join(map(str, source.shape))
+        source = replace(
+            source, notes=(f"Each row of {sides} numbers was flattened; the values are not scaled.",)
+        )
     labels, ids = (
         None if name is None else _one_a_row(arrays[name], name, len(array))
         for name in (wanted.label, wanted.id)
     )
-    cells: dict[str, Cells] = {f"x{place}": array[:, place] for place in range(array.shape[1])}
-    return Source(
-        n_rows=len(array), cells=cells, labels=labels, ids=ids, is_array=True, shape=shape, notes=notes
-    )
+    return replace(source, labels=labels, ids=ids)
+
+
+def array_source(array: np.ndarray) -> Source:
+    """Return the columns of an array of shape (n, …), flattened and named by their places."""
+    flat = array.reshape(len(array), -1)
+    cells: dict[str, Cells] = {f"x{place}": flat[:, place] for place in range(flat.shape[1])}
+    return Source(n_rows=len(flat), cells=cells, is_array=True, shape=array.shape[1:])
 
 
 def _one_a_row(array: np.ndarray, name: str, n_rows: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from dahgnn.checks import bad_value, did_you_mean
 from dahgnn.tables.array_files import read_npy, read_npz
 from dahgnn.tables.json_files import JSON_OPTIONS, read_json, read_json_lines
 from dahgnn.tables.parquet_files import read_parquet
+from dahgnn.tables.picture_folders import PICTURE_OPTIONS, read_picture_folder
 from dahgnn.tables.sources import Format, Reading
 from dahgnn.tables.text_files import TEXT_OPTIONS, read_text_file
 from dahgnn.tables.workbooks import WORKBOOK_OPTIONS, read_workbook
@@ -28,14 +29,17 @@ FORMATS: Mapping[str, Format] = {
     ".parquet": Format(read_parquet),
     ".xlsx": Format(read_workbook, WORKBOOK_OPTIONS),
     ".npz": Format(read_npz),
-    ".npy": Format(read_npy, labels_in_other_files=True),
+    ".npy": Format(read_npy, roles="files"),
 }
+_FOLDER = Format(read_picture_folder, PICTURE_OPTIONS, roles="folders")
 _AS_NAMED = Reading()
 
 
 def find_format(path: Path, reading: Reading = _AS_NAMED) -> Format:
-    """Return the format of a file, if it can be read as wanted."""
+    """Return the format of a file, or of a folder of pictures, if it can be read as wanted."""
     ending = _ending(path) if reading.format is None else f".{reading.format.removeprefix('.').lower()}"
+    if not ending and path.is_dir():
+        return _checked(_FOLDER, reading, "folders of pictures")
     if ending not in FORMATS and reading.format is not None:
         known = [name.removeprefix(".") for name in FORMATS]
         hint = did_you_mean(reading.format, known)
@@ -45,15 +49,22 @@ def find_format(path: Path, reading: Reading = _AS_NAMED) -> Format:
             f"The name of the file {path} must end in one of {', '.join(FORMATS)}. Got '{path.suffix}'. "
             "Name the format with --format."
         )
+    return _checked(FORMATS[ending], reading, f"{ending} files")
+
+
+def _checked(chosen: Format, reading: Reading, what: str) -> Format:
     for name, value in reading.given.items():
-        if name not in (*FORMATS[ending].options, "format"):
-            raise bad_value(name, "read_table", f"left out for {ending} files", repr(value))
-    return FORMATS[ending]
+        if name not in (*chosen.options, "format"):
+            raise bad_value(name, "read_table", f"left out for {what}", repr(value))
+    return chosen
 
 
 def stem(path: Path) -> str:
-    """Return the name of a file without the ending that says its format."""
-    return path.name[: len(path.name) - len(_ending(path))] if _ending(path) else path.stem
+    """Return the name of a file without the ending that says its format, and that of a folder as it is."""
+    name = path.resolve().name
+    if path.is_dir():
+        return name
+    return name[: len(name) - len(_ending(path))] if _ending(path) else path.stem
 
 
 def reading_as_fitted(path: Path, reading: Reading, fitted: Reading) -> Reading:

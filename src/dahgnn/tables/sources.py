@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from encodings.aliases import aliases
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from dahgnn.tables.messages import listed, no_column
 
 # A fit of so many features still ends; more are an array that lies on its side, or a file that is none.
 MOST_COLUMNS = 100_000
+# Of a picture; in colour such a square has nearly the most columns.
+_LONGEST_SIDE = 182
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
@@ -54,6 +56,8 @@ class Reading:
         The name of a sheet of a workbook. None is the first.
     format : str or None
         One of `dahgnn.tables.formats.FORMATS`, with or without its point. None is that of the file's name.
+    shape : (height, width) or (height, width, 3), optional
+        What the pictures of a folder become, grey or in colour. None finds it.
     """
 
     encoding: str | None = None
@@ -61,6 +65,7 @@ class Reading:
     decimal: str | None = None
     sheet: str | None = None
     format: str | None = None
+    shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.encoding is not None:
@@ -74,11 +79,22 @@ class Reading:
         for name in ("sheet", "format"):
             if not isinstance(getattr(self, name), str | None):
                 raise bad_type(name, "Reading", "text", repr(getattr(self, name)))
+        if self.shape is not None:
+            # One that comes back from JSON is a list.
+            object.__setattr__(self, "shape", tuple(self.shape))
+            _check_shape(self.shape)
 
     @property
-    def given(self) -> dict[str, str]:
+    def given(self) -> dict[str, Any]:
         """What differs from None, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    is_shape = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
+    if not is_shape or not all(isinstance(side, int) and 0 < side <= _LONGEST_SIDE for side in shape):
+        expected = f"(height, width) or (height, width, 3) of at most {_LONGEST_SIDE}"
+        raise bad_value("shape", "Reading", expected, shape)
 
 
 def _check_encoding(name: object) -> None:
@@ -159,13 +175,14 @@ class Format:
         Returns the `Source` of a path and what is `Wanted`.
     options : tuple of str
         The fields of `Reading` that make a difference.
-    labels_in_other_files : bool
-        Whether labels and ids are in files of their own.
+    roles : {"columns", "files", "folders"}
+        Where labels and ids are: in columns that the user names, in files of their own, or in the names of
+        folders and files.
     """
 
     read: Callable[[Path, Wanted], Source]
     options: tuple[str, ...] = ()
-    labels_in_other_files: bool = False
+    roles: str = "columns"
 
 
 def with_roles(path: Path, source: Source, wanted: Wanted) -> Source:

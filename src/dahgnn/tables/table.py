@@ -101,7 +101,8 @@ def read_table(
     Parameters
     ----------
     path : path
-        A file whose name ends in one of `dahgnn.tables.formats.FORMATS`, such as .csv.
+        A file whose name ends in one of `dahgnn.tables.formats.FORMATS`, such as .csv, or a folder of
+        pictures.
     label, id : str, optional
         The column of the labels, and that of the ids. In an NPZ file the name of an array of n values; beside
         an NPY file the path of another.
@@ -221,8 +222,10 @@ def _read_labels(
     source: Source, name: str | None, missing: Missing
 ) -> tuple[tuple[str | None, ...] | None, list[str]]:
     """Return the labels, if there is a column of them, and what there is to say of them."""
-    if source.labels is None or name is None:
+    if source.labels is None:
         return None, []
+    where = f"in '{name}'" if name is not None else "by their folders"
+    name = name or "folders"
     texts = missing.in_labels(as_texts(source.labels, name))
     whole = [_WHOLE.fullmatch(text) if text is not None else None for text in texts]
     notes = []
@@ -236,7 +239,7 @@ def _read_labels(
     if "-1" in counts:
         notes.append("The label -1 was taken for a class.")
     classes = joined([f"{quoted(label)} ({count})" for label, count in counts.most_common()]) or "none"
-    known = f"{counts.total()} of {len(texts)} rows are labelled in '{name}', with {len(counts)} classes"
+    known = f"{counts.total()} of {len(texts)} rows are labelled {where}, with {len(counts)} classes"
     return tuple(texts), [f"{known}: {classes}.", *notes, *suspects(counts)]
 
 
