@@ -335,3 +335,5 @@ def test_classes_in_another_order_are_refused(tmp_path, path):
     (tmp_path / "changed").write_bytes(content.replace(rb"[0, 1, 2]", rb"[2, 1, 0]"))
     with pytest.raises(ValueError, match="changed is damaged, or was changed since it was written"):
         load_classifier(tmp_path / "changed")
+    with pytest.raises(ValueError, match=r"since it was written\. Do that\.$"):
+        load_with_notes(tmp_path / "changed", "Do that.")

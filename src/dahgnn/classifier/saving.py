@@ -203,14 +203,24 @@ def load_classifier(path: str | os.PathLike[str]) -> DAHGNNClassifier:
     return load_with_notes(path)[0]
 
 
-def load_with_notes(path: str | os.PathLike[str]) -> tuple[DAHGNNClassifier, dict[str, Any]]:
-    """Read a classifier and the notes that were saved beside it; see `load_classifier`."""
-    return load_saved(path)[:2]
+def load_with_notes(
+    path: str | os.PathLike[str], remedy: str = _REMEDY
+) -> tuple[DAHGNNClassifier, dict[str, Any]]:
+    """Read a classifier and the notes that were saved beside it; see `load_saved`."""
+    return load_saved(path, remedy)[:2]
 
 
-def load_saved(path: str | os.PathLike[str]) -> Saved:
-    """Read a classifier with the notes and tensors that were saved beside it; see `load_classifier`."""
-    header, everything = read_tensors(path, FORMAT, _REMEDY)
+def load_saved(path: str | os.PathLike[str], remedy: str = _REMEDY) -> Saved:
+    """Read a classifier with the notes and tensors that were saved beside it; see `load_classifier`.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    remedy : str
+        A sentence for the end of errors, which says how to get a file that is whole.
+    """
+    header, everything = read_tensors(path, FORMAT, remedy)
     if header.get("layout") != _LAYOUT:
         raise ValueError(f"The classifier file {path} is of another version of dahgnn. Fit it anew.")
     beside = {name: everything.pop(name) for name in list(everything) if name.startswith(_BESIDE)}
@@ -220,7 +230,7 @@ def load_saved(path: str | os.PathLike[str]) -> Saved:
         _check(isinstance(notes, dict), "something else than a mapping beside it")
     except (KeyError, TypeError, ValueError, RuntimeError, IndexError, ArithmeticError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"The classifier file {path} is damaged ({reason}). {_REMEDY}") from error
+        raise ValueError(f"The classifier file {path} is damaged ({reason}). {remedy}") from error
     return Saved(classifier, notes, {name.removeprefix(_BESIDE): tensor for name, tensor in beside.items()})
 
 

@@ -139,7 +139,7 @@ def _load(folder: Path) -> tuple[DAHGNNClassifier, dict[str, Any]]:
         if not (folder / MODEL).is_file():
             raise FileNotFoundError(f"There is no {MODEL} in {folder}. Make one with 'dahgnn fit'.")
         readable(folder / MODEL)
-        classifier, notes = load_with_notes(folder / MODEL)
+        classifier, notes = load_with_notes(folder / MODEL, "Make it again with 'dahgnn fit'.")
         beside = fit_id(folder)
         if beside is None or beside == notes.get("fit", beside):
             return classifier, notes
