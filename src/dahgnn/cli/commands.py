@@ -21,6 +21,7 @@ from dahgnn.cli.parser import make_parser
 
 if TYPE_CHECKING:
     from dahgnn.tables.sources import Reading
+    from dahgnn.tables.table import Survey
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,7 +170,7 @@ def _print_written(folder: Path, written: Sequence[Path]) -> None:
 def _fit(options: argparse.Namespace) -> None:
     from dahgnn.cli.display import Display
     from dahgnn.report.fit_files import FILES
-    from dahgnn.report.fit_folder import FitOptions, fit_table
+    from dahgnn.report.fit_folder import FitOptions, fit_table, survey_fit
 
     folder = options.out or _default_folder(options.table)
     chosen = FitOptions(
@@ -188,6 +189,9 @@ def _fit(options: argparse.Namespace) -> None:
         parquet=options.parquet,
         reading=_reading(options),
     )
+    if options.dry_run:
+        _print_survey(options.table, survey_fit(options.table, chosen))
+        return
     with Display() as display:
         metrics = fit_table(options.table, folder, chosen, display)
     _print_metrics(metrics)
@@ -207,6 +211,16 @@ def _reading(options: argparse.Namespace) -> Reading:
 def _default_folder(table: Path) -> Path:
     """Return the folder of a fit; not by the stem of the file, as a.csv and a.npz are two tables."""
     return Path("runs") / table.resolve().name.encode("utf-8", "replace").decode("utf-8")
+
+
+def _print_survey(path: Path, survey: Survey) -> None:
+    from dahgnn.cli.survey_text import describe_survey
+    from dahgnn.tables.messages import combined_error
+
+    print(describe_survey(survey))
+    if survey.problems:
+        raise combined_error(path, survey.problems, most=len(survey.problems))
+    print("\nNothing is wrong: a fit could start. Nothing was written.")
 
 
 def _print_metrics(metrics: Mapping[str, Any]) -> None:

@@ -155,6 +155,9 @@ def _add_fit(commands: _Commands) -> None:
     )
     own.add_argument("--parquet", action="store_true", help="write predictions.parquet, too")
     own.add_argument("--device", default="auto", help="cpu or cuda (what there is)")
+    own.add_argument(
+        "--dry-run", action="store_true", help="say what is understood and all that is wrong; fit nothing"
+    )
     own.set_defaults(extra="fit")
 
 

@@ -24,7 +24,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dahgnn.checks import check_choice
 from dahgnn.classifier.estimator import DAHGNNClassifier
-from dahgnn.classifier.labels import encode_labels
 from dahgnn.classifier.saving import save_classifier
 from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
@@ -48,8 +47,10 @@ from dahgnn.report.fit_files import (
 from dahgnn.report.fit_page import fit_page
 from dahgnn.report.predictions import Predictions, as_csv, write_parquet
 from dahgnn.tables.formats import find_format
+from dahgnn.tables.messages import Problems, combined_error
+from dahgnn.tables.planning import Choices
 from dahgnn.tables.sources import Reading
-from dahgnn.tables.table import Table, read_table
+from dahgnn.tables.table import Survey, Table, check_labels, survey_table
 
 Array = NDArray[Any]
 
@@ -127,24 +128,15 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
 
 def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> Table:
     """Read the table, and refuse what no fit can learn from and what the results would replace."""
-    if options.label is None and find_format(path, options.reading).roles != "folders":
-        raise ValueError(f"The labels of {path} must have a name. Got none. Name it with --label.")
     beside = [Path(name) for name in (options.label, options.id) if name]  # of arrays these are files
     check_inputs_stay(folder, [path, *beside])
     with observer.phase(f"Read {path.name}"):
-        table = read_table(
-            path,
-            label=options.label,
-            id=options.id,
-            drop=options.drop,
-            keep=options.keep,
-            missing=options.missing,
-            reading=options.reading,
-        )
-    for note in table.notes:
+        survey = survey_fit(path, options)
+    for note in survey.notes:
         observer.note(note)
-    encode_labels(np.array(table.labels, dtype=object), len(table.ids))
-    return table
+    if survey.table is None:
+        raise combined_error(path, survey.problems)
+    return survey.table
 
 
 def _fit_and_write(
@@ -191,9 +183,25 @@ def _write_predictions(
     return {"fit": file_digest(stage / PREDICTIONS)}
 
 
-def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer) -> DAHGNNClassifier:
-    """Fit, and tell how far it is; after Ctrl-C the classifier is the best so far."""
-    classifier = DAHGNNClassifier(
+def survey_fit(path: Path, options: FitOptions) -> Survey:
+    """Read a table for a fit, and return what was understood and all that keeps a fit from starting."""
+    if options.label is None and find_format(path, options.reading).roles != "folders":
+        raise ValueError(f"The labels of {path} must have a name. Got none. Name it with --label.")
+    choices = Choices(drop=options.drop, keep=options.keep, missing=options.missing)
+    survey = survey_table(path, label=options.label, id=options.id, choices=choices, reading=options.reading)
+    problems = Problems()
+    with problems.gathered():
+        _make_classifier(options)._check_parameters()
+    if survey.labels is not None:
+        with problems.gathered():
+            check_labels(survey.labels, options.label or path.name)
+    if not problems.sentences:
+        return survey
+    return replace(survey, table=None, problems=(*survey.problems, *problems.sentences))
+
+
+def _make_classifier(options: FitOptions) -> DAHGNNClassifier:
+    return DAHGNNClassifier(
         k=options.k,
         networks=options.networks,
         validation=options.validation,
@@ -201,6 +209,11 @@ def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer
         random_state=options.seed,
         device=options.device,
     )
+
+
+def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer) -> DAHGNNClassifier:
+    """Fit, and tell how far it is; after Ctrl-C the classifier is the best so far."""
+    classifier = _make_classifier(options)
     with observer.phase(f"Fit {len(labels):,} rows") as progress, warnings.catch_warnings():
         # An interruption is in ``stopped_``, too, which decides what is said of it.
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -31,13 +31,13 @@ class Problems:
             self.add(error)
 
 
-def combined_error(path: Path, problems: Sequence[str]) -> ValueError:
-    """Return one error that lists all problems of a table, each with its remedy."""
+def combined_error(path: Path, problems: Sequence[str], most: int = _MOST_PROBLEMS) -> ValueError:
+    """Return one error that lists the problems of a table, each with its remedy."""
     if len(problems) == 1:
         return ValueError(problems[0])
-    lines = [f"\n- {problem}" for problem in problems[:_MOST_PROBLEMS]]
-    if len(problems) > _MOST_PROBLEMS:
-        lines.append(f"\n- and {len(problems) - _MOST_PROBLEMS} more like these")
+    lines = [f"\n- {problem}" for problem in problems[:most]]
+    if len(problems) > most:
+        lines.append(f"\n- and {len(problems) - most} more like these")
     return ValueError(f"The file {path} has {len(problems)} problems.{''.join(lines)}")
 
 

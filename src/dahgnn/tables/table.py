@@ -27,6 +27,7 @@ from dahgnn.checks import bad_value
 from dahgnn.tables.cells import as_texts
 from dahgnn.tables.columns import Column, encode_columns, match_columns
 from dahgnn.tables.formats import find_format
+from dahgnn.tables.leaks import find_leaks
 from dahgnn.tables.messages import Problems, combined_error, joined, quoted
 from dahgnn.tables.missing import NUMBER, Missing, suspects
 from dahgnn.tables.planning import Choices, plan_columns
@@ -76,11 +77,17 @@ class Survey:
     ----------
     table : Table or None
         The table, if nothing is wrong with it.
+    columns : tuple of Column
+        The columns that were understood.
+    labels : tuple of n (str or None), or None
+        The labels, if they were understood.
     notes, problems : tuple of str
         Sentences on what was understood, and one for each problem.
     """
 
     table: Table | None
+    columns: tuple[Column, ...]
+    labels: tuple[str | None, ...] | None
     notes: tuple[str, ...]
     problems: tuple[str, ...]
 
@@ -157,7 +164,8 @@ def survey_table(
     path, problems = Path(path), Problems()
     texts = tuple(column.name for column in columns or () if column.kind == "category")
     reading = reading or Reading()
-    wanted = Wanted(label=label, id=id, texts=texts, fitted=columns is not None, reading=reading)
+    fitted = columns is not None
+    wanted = Wanted(label=label, id=id, texts=texts, fitted=fitted, reading=reading)
     source = find_format(path, reading).read(path, wanted)
     labels: tuple[str | None, ...] | None = None
     ids: tuple[str, ...] = ()
@@ -172,18 +180,23 @@ def survey_table(
         notes += column_notes
         features, names, encoding_notes = encode_columns(source, columns, problems)
         notes = [_size(path, columns, features), *notes, *encoding_notes]
-    if problems.sentences:
-        return Survey(table=None, notes=tuple(notes), problems=tuple(problems.sentences))
-    table = Table(
-        features=features,
-        names=names,
-        columns=tuple(columns or ()),
-        labels=labels,
-        ids=ids,
-        source=source,
-        notes=tuple(notes),
+        if not fitted:
+            notes += find_leaks(source, columns, features, labels, choices.keep)
+    columns = tuple(columns or ())
+    table = None
+    if not problems.sentences:
+        table = Table(
+            features=features,
+            names=names,
+            columns=columns,
+            labels=labels,
+            ids=ids,
+            source=source,
+            notes=tuple(notes),
+        )
+    return Survey(
+        table=table, columns=columns, labels=labels, notes=tuple(notes), problems=tuple(problems.sentences)
     )
-    return Survey(table=table, notes=table.notes, problems=())
 
 
 def _choose_columns(
@@ -241,6 +254,17 @@ def _read_labels(
     classes = joined([f"{quoted(label)} ({count})" for label, count in counts.most_common()]) or "none"
     known = f"{counts.total()} of {len(texts)} rows are labelled {where}, with {len(counts)} classes"
     return tuple(texts), [f"{known}: {classes}.", *notes, *suspects(counts)]
+
+
+def check_labels(labels: Sequence[str | None], name: str) -> None:
+    """Refuse labels that no classifier can learn from."""
+    classes = {label for label in labels if label is not None}
+    if len(classes) < 2:
+        got = f"one class alone, {quoted(classes.pop())}" if classes else "no label at all"
+        raise ValueError(
+            f"The labels in '{name}' must be of at least two classes. Got {got}. "
+            "Label some rows; an empty cell means unlabelled."
+        )
 
 
 def _check_classes(counts: Counter[str], name: str) -> None:
