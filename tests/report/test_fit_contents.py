@@ -51,3 +51,16 @@ def test_the_page_says_how_the_map_was_made(tmp_path, kind, rows, words):
     assert main([*command, "--map", kind, "--networks", "1"]) == 0
     text = Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).text
     assert f"placed by {words} so that" in " ".join(text.split())
+
+
+def test_the_page_says_how_the_fit_was_made_and_what_was_understood(tmp_path):
+    labels = np.arange(60) % 2
+    cells = [f"{3 * label},{row % 7},{label if row % 3 else ''}" for row, label in enumerate(labels)]
+    (tmp_path / "small.csv").write_text("a,b,y\n" + "\n".join(cells))
+    command = ["fit", str(tmp_path / "small.csv"), "--label", "y", "--out", str(tmp_path / "out")]
+    assert main([*command, "--map", "pca", "--networks", "1", "--seed", "3", "-k", "5"]) == 0
+    reader = Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    words = " ".join(reader.text.split())
+    assert "Neighbours of a row (k)5 Seed3 Versiondahgnn" in words
+    assert "small.csv has 60 rows" in words
+    assert reader.data()["details"] | {"rows": []} == {"columns": ["a", "b"], "rows": [], "of": 2}

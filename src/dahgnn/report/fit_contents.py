@@ -19,8 +19,9 @@ from dahgnn.tables.cells import as_texts
 from dahgnn.tables.sources import Source
 from dahgnn.tables.table import Table
 
-# The ways to place rows on the map; "auto" is t-SNE from so many rows on, as fewer are no crowd.
-MAPS = ("auto", "tsne", "pca")
+# The ways to place rows on the map; "auto" is t-SNE from so many rows on, as fewer are no crowd. "none" is a
+# page without a map.
+MAPS = ("auto", "tsne", "pca", "none")
 _FEWEST_FOR_TSNE = 100
 # The page shows so many columns of each row, and so many cells in all.
 _MOST_COLUMNS, _MOST_CELLS = 12, 500_000
@@ -75,7 +76,7 @@ def _facts(classifier: DAHGNNClassifier, metrics: Mapping[str, Any]) -> dict[str
     count, epochs = metrics["networks"], metrics["epochs"]
     trained = f"{epochs} epochs" if count == 1 else f"{count} networks, up to {epochs} epochs"
     return {
-        "Fit": f"{metrics['seconds']:.0f} s, {trained}, ended by {_ENDS[metrics['stopped']]}",
+        "Fit": f"{metrics['seconds']:.1f} s, {trained}, ended by {_ENDS[metrics['stopped']]}",
         "Features": f"{metrics['features']:,}",
         "Neighbours of a row (k)": str(classifier.k_),
         "Seed": str(classifier.random_state),
@@ -83,8 +84,10 @@ def _facts(classifier: DAHGNNClassifier, metrics: Mapping[str, Any]) -> dict[str
     }
 
 
-def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array, str]:
+def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array | None, str | None]:
     """Place the rows on a map by their hidden units, of which similar rows have similar ones."""
+    if kind == "none":
+        return None, None
     hidden = torch.cat([first.to_nodes.sums.flatten(1) for first, _ in traces_of(classifier)], 1)
     if kind == "tsne" or (kind == "auto" and len(hidden) >= _FEWEST_FOR_TSNE):
         placed = tsne(hidden, seed=0).numpy()

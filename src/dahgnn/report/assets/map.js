@@ -141,7 +141,7 @@ class PointMap {
 
   /** Return where a point stands in the window. @param {number} point */
   placeInWindow(point) {
-    const box = this.element.getBoundingClientRect(), [px, py] = this.placeOf(point);
+    const box = this.canvas.getBoundingClientRect(), [px, py] = this.placeOf(point);
     return [box.left + px, box.top + py];
   }
 
@@ -305,7 +305,7 @@ class PointMap {
   }
 
   #at(event) {
-    const box = this.element.getBoundingClientRect();
+    const box = this.canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   }
 
