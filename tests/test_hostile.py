@@ -113,7 +113,7 @@ def test_a_folder_is_of_one_fit(tmp_path):
     (tmp_path / "predictions.csv").write_text(f"{NEW}-red")
     assert look() == NEW
     (tmp_path / "predictions.csv").unlink()
-    assert sort_of(look) == "mixed"
+    assert sort_of(look) == "lost"
     (tmp_path / "metrics.json").unlink()
     assert sort_of(look) == "lost"
     assert results.demand_one_fit(tmp_path / "none", {}, set(old)) == ""

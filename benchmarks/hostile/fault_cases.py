@@ -16,7 +16,7 @@ from hostile.children import PATIENCE, Ended
 from hostile.experiment_cases import tensor_bytes
 from hostile.faults import FAULTS, Counter, Fault, have_faults
 from hostile.prepared import N_RUNS, copied, use_small_images, write_experiment
-from hostile.results import FIT, demand_one_fit, demand_written, visible_files
+from hostile.results import FIT, PAGE, demand_one_fit, demand_unmixed, demand_written, visible_files
 from hostile.sheets import LABEL, NEW, OLD
 from hostile.trial import OK, Trial, judge
 
@@ -39,18 +39,26 @@ def _copy_fit(trial: Trial) -> None:
 
 
 def _check_fit(trial: Trial, ended: Ended) -> None:
-    """Demand the old fit as it was, or the new one whole; what was acknowledged is the new one."""
-    mark = demand_one_fit(
-        trial.folder / OLD, visible_files(trial.ready / OLD), set(visible_files(trial.ready / NEW))
-    )
-    trial.demand(ended.status != OK or mark == NEW, "lost", "the new fit was acknowledged and is not there")
+    """Demand the old fit as it was, or the new one whole; what was acknowledged is the new one.
+
+    A fit that was killed while it exchanged its files is completed by the next command that reads them.
+    """
+    folder = trial.folder / OLD
+    demand_unmixed(folder)
     after = trial.command("suggest", OLD, "-n", "3")
     trial.demand(after.status == OK, "lost", f"the folder cannot be read any more: {after.err[-300:]}")
-    trial.demand(
-        mark in after.out, "mixed", f"the files are of the {mark} fit, and suggest tells of the other"
-    )
+    mark = demand_one_fit(folder, visible_files(trial.ready / OLD), _needed(trial, ended))
+    trial.demand(ended.status != OK or mark == NEW, "lost", "the new fit was acknowledged and is not there")
+    trial.demand(mark in after.out, "mixed", f"the files are of the {mark} fit, and suggest tells of another")
     again = trial.command("fit", f"{NEW}.csv", "--label", LABEL, "--out", OLD, *FIT)
     trial.demand(again.status == OK, "lost", f"the next fit fails: {again.err[-300:]}")
+    demand_one_fit(folder, {}, set(visible_files(trial.ready / NEW)))
+
+
+def _needed(trial: Trial, ended: Ended) -> set[str]:
+    """Return the files that a new fit must have; the page, which comes last, only if it ended well."""
+    names = set(visible_files(trial.ready / NEW))
+    return names if ended.status == OK else names - {PAGE}
 
 
 def _copy_table(trial: Trial) -> None:
@@ -59,7 +67,9 @@ def _copy_table(trial: Trial) -> None:
 
 def _check_first_fit(trial: Trial, ended: Ended) -> None:
     """Demand a whole fit or none, in a folder that was not there."""
-    mark = demand_one_fit(trial.folder / "out", {}, set(visible_files(trial.ready / NEW)))
+    demand_unmixed(trial.folder / "out")
+    trial.command("suggest", "out")
+    mark = demand_one_fit(trial.folder / "out", {}, _needed(trial, ended))
     trial.demand(ended.status != OK or mark == NEW, "lost", "the fit was acknowledged and is not there")
     again = trial.command("fit", f"{NEW}.csv", "--label", LABEL, "--out", "out", *FIT)
     trial.demand(again.status == OK, "lost", f"the next fit fails: {again.err[-300:]}")

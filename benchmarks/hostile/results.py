@@ -15,7 +15,7 @@ from hostile.trial import DemandError, Trial
 
 # A fit that is cheap: one network, and the quick map.
 FIT = ("--networks", "1", "--map", "pca", "--device", "cpu")
-MODEL, PREDICTIONS, METRICS = "model.safetensors", "predictions.csv", "metrics.json"
+MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"
 
 
 def named_files(ended: Ended) -> list[str]:
@@ -75,6 +75,14 @@ def marks_of(content: bytes) -> set[str]:
     return {mark for mark in (OLD, NEW) if mark.encode() in content}
 
 
+def demand_unmixed(folder: Path) -> None:
+    """Demand that no two files of a folder come from different fits."""
+    found = visible_files(folder) if folder.exists() else {}
+    marks = {name: sorted(marks_of(content)) for name, content in found.items()}
+    if len({mark for each in marks.values() for mark in each}) > 1:
+        raise DemandError("mixed", str(marks))
+
+
 def demand_one_fit(folder: Path, whole_old: dict[str, bytes], names_new: set[str]) -> str:
     """Demand the old fit as it was, or the new one whole; return its mark, or "" for an empty folder.
 
@@ -85,23 +93,15 @@ def demand_one_fit(folder: Path, whole_old: dict[str, bytes], names_new: set[str
     whole_old : dict
         The files of the old fit; none if the folder was empty before.
     names_new : set of str
-        The names of the files that a fit writes.
+        The names of the files that the new fit must have.
     """
+    demand_unmixed(folder)
     found = visible_files(folder) if folder.exists() else {}
-    marks = {name: marks_of(content) for name, content in found.items()}
-    present = set().union(*marks.values()) if marks else set()
-    if len(present) > 1:
-        raise DemandError("mixed", f"{ {name: sorted(mark) for name, mark in marks.items()} }")
-    if present == {OLD}:
-        if found != whole_old:
-            raise DemandError(
-                "lost", f"of the old fit {sorted(whole_old)} there is {sorted(found)}, or changed"
-            )
-        return OLD
+    present = set().union(*(marks_of(content) for content in found.values()))
     if present == {NEW}:
         if missing := names_new - found.keys():
-            raise DemandError("mixed", f"the new fit lacks {sorted(missing)}")
+            raise DemandError("lost", f"the new fit lacks {sorted(missing)}")
         return NEW
-    if whole_old or found:
-        raise DemandError("lost", f"of the old fit {sorted(whole_old)} there is {sorted(found)}")
-    return ""
+    if found != whole_old:
+        raise DemandError("lost", f"of the old fit {sorted(whole_old)} there is {sorted(found)}, changed")
+    return OLD if found else ""
