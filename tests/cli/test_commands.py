@@ -174,6 +174,15 @@ def test_errors_are_one_line_and_a_status(monkeypatch, capsys, error, status, wo
     assert capsys.readouterr().err.strip().endswith(words)
 
 
+def test_no_error_steers_the_terminal(monkeypatch, capsys):
+    def fail(_):
+        raise ValueError("The cell \x1b[2J\u202e is no number.\nGot 2.")
+
+    monkeypatch.setitem(cli.COMMANDS, "version", fail)
+    assert cli.main(["version"]) == 2
+    assert capsys.readouterr().err == "dahgnn: The cell \ufffd[2J\ufffd is no number.\nGot 2.\n"
+
+
 def test_an_error_of_our_own_keeps_its_traceback(monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("a bug")

@@ -33,6 +33,16 @@ def test_numbers_that_are_no_pixels_are_no_images(tmp_path):
     assert Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).data()["images"] is None
 
 
+def test_the_page_says_that_no_label_was_held_out(tmp_path):
+    """One label a class leaves none to hold out."""
+    features = np.random.default_rng(0).normal(size=(20, 3)) + 3 * (np.arange(20) % 2)[:, None]
+    np.savez(tmp_path / "numbers.npz", X=features, y=np.where(np.arange(20) < 2, np.arange(20) % 2, -1))
+    command = ["fit", str(tmp_path / "numbers.npz"), "--label", "y", "--out", str(tmp_path / "out")]
+    assert main([*command, "--map", "pca", "--networks", "1"]) == 0
+    text = Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).text
+    assert "as no label could be held out" in " ".join(text.split())
+
+
 @pytest.mark.parametrize(
     ("kind", "rows", "words"),
     [

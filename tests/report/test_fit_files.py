@@ -165,6 +165,14 @@ def test_no_input_is_replaced(tmp_path, name):
         check_inputs_stay(folder, [folder])
 
 
+def test_a_link_to_itself_is_no_input(tmp_path):
+    (tmp_path / "table.csv").write_text("mine")
+    (tmp_path / "fit").symlink_to(tmp_path / "fit")
+    check_inputs_stay(tmp_path / "fit", [tmp_path / "table.csv"])
+    with pytest.raises(OSError, match="cannot be written to"), owning(tmp_path / "fit"):
+        pass
+
+
 def test_the_digest_of_a_file_is_that_of_sha256sum(tmp_path):
     (tmp_path / "file").write_bytes(b"abc")
     expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

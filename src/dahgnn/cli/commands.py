@@ -69,7 +69,10 @@ def _describe(error: Exception, options: argparse.Namespace) -> str | None:
 
 
 def _complain(message: str, status: int) -> int:
-    print(f"dahgnn: {message}", file=sys.stderr)
+    """Print a message, which may quote a file: only the ends of its lines steer the terminal."""
+    from dahgnn.cli.display import printable
+
+    print("dahgnn: " + "\n".join(map(printable, message.split("\n"))), file=sys.stderr)
     return status
 
 

@@ -28,7 +28,12 @@ _MOST_COLUMNS, _MOST_CELLS = 12, 500_000
 # Pictures are at least so high and wide.
 _LEAST_SIDE = 4
 # What ended a training, in words.
-_ENDS = {"held_out": "held-out labels", "max_epochs": "the most epochs", "interrupted": "an interruption"}
+_ENDS = {
+    "held_out": "held-out labels",
+    "nothing_held_out": "its usual length, as no label could be held out",
+    "max_epochs": "the most epochs",
+    "interrupted": "an interruption",
+}
 Array = NDArray[Any]
 
 

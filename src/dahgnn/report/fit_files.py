@@ -53,7 +53,7 @@ def settle_for_reading(folder: Path) -> None:
 def check_inputs_stay(folder: Path, inputs: Iterable[Path]) -> None:
     """Refuse a folder in which the files of a fit would replace an input, or a link to it."""
     for path in inputs:
-        if path.is_dir() and folder.resolve() == path.resolve():
+        if path.is_dir() and is_same_file(folder, path):
             raise ValueError(f"The results would be among the files of {path}. Choose another folder.")
         for name in FILES:
             if is_same_file(folder / name, path):
@@ -76,7 +76,8 @@ def check_target(target: Path, folder: Path, inputs: Iterable[Path]) -> None:
 
 def is_same_file(one: Path, other: Path) -> bool:
     """Whether two paths are one file, by name or by a link; neither has to be there."""
-    if one.resolve() == other.resolve():
+    # Path.resolve would raise for a link to itself, up to Python 3.12.
+    if os.path.realpath(one) == os.path.realpath(other):
         return True
     return one.exists() and other.exists() and one.samefile(other)
 
