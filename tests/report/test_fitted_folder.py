@@ -77,6 +77,14 @@ def test_ids_of_a_column_that_is_not_there_are_refused_if_it_was_named(base):
     assert found.predicted[:2] == ["u", "v"]
 
 
+class Told(SilentObserver):
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
 def test_another_file_is_read_as_the_fitted_one_was_unless_it_says_otherwise(base, tmp_path):
     content = (base / "table.csv").read_text().replace("name", "größe").replace(",", "|").replace(".", ",")
     (tmp_path / "table.csv").write_bytes(content.encode("cp1252"))
@@ -85,8 +93,11 @@ def test_another_file_is_read_as_the_fitted_one_was_unless_it_says_otherwise(bas
     fit_table(tmp_path / "table.csv", tmp_path / "fit", options, SilentObserver())
     fitted = FittedFolder.open(tmp_path / "fit")
     assert fitted.reading == Reading(encoding="cp1252", delimiter="|", decimal=",")
-    again = predict_table(tmp_path / "fit", tmp_path / "table.csv", None, SilentObserver())
+    told = Told()
+    again = predict_table(tmp_path / "fit", tmp_path / "table.csv", None, told)
     assert again.ids == tuple(fitted.ids)
+    kept = "--encoding 'cp1252', --delimiter '|', --decimal ','"
+    assert f"table.csv is read as at the fit, with {kept}." in told.notes
     (tmp_path / "new.txt").write_text(content)
     own = Reading(encoding="utf-8", format="csv")
     other = predict_table(tmp_path / "fit", tmp_path / "new.txt", None, SilentObserver(), own)

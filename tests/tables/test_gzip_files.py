@@ -3,7 +3,7 @@ import gzip
 import numpy as np
 import pytest
 
-from dahgnn.tables import gzip_files
+from dahgnn.tables import memory
 from dahgnn.tables.sources import Reading
 from dahgnn.tables.table import read_table
 
@@ -29,7 +29,7 @@ def test_packed_text_of_nothing_is_refused(write):
 
 
 def test_what_unpacks_to_more_than_a_table_does_is_refused(write, monkeypatch):
-    monkeypatch.setattr(gzip_files, "_ALWAYS_ALLOWED", 2**20)
+    monkeypatch.setattr(memory, "_ALWAYS_ALLOWED", 2**20)
     line = gzip.compress(bytes(2**23))
     with pytest.raises(ValueError, match="must unpack to at most 2 MiB, 200 times its size. Got more."):
         read_table(write(line, "bomb.csv.gz"))

@@ -1,7 +1,7 @@
 import pytest
 
 from dahgnn.tables import memory
-from dahgnn.tables.memory import available_memory, check_memory
+from dahgnn.tables.memory import available_memory, check_memory, most_unpacked
 
 
 def test_the_system_says_what_there_is():
@@ -32,3 +32,10 @@ def test_what_does_not_fit_is_refused(monkeypatch):
         ValueError, match=r"The array 'X' must fit into memory 3 times: there are 3.0 GiB. Got 1.1 GiB"
     ):
         check_memory("The array 'X'", int(1.1 * 2**30))
+
+
+def test_a_file_unpacks_to_so_many_times_its_size_unless_it_is_small(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
+    assert most_unpacked(1) == 2**26
+    assert most_unpacked(2**20) == 200 * 2**20
+    assert most_unpacked(2**30) == 2**30

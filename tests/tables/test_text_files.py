@@ -92,6 +92,14 @@ def test_too_many_columns_are_refused_at_the_header(write):
         read_table(write(f"{header}\n1,2\n"))
 
 
+def test_more_cells_than_memory_holds_are_refused_before_they_are_read(write, monkeypatch):
+    path = write("a,b\n" + "1,2\n" * 1000)
+    monkeypatch.setattr("dahgnn.tables.memory.available_memory", lambda: 47_999)
+    monkeypatch.setattr(pd, "read_csv", None)
+    with pytest.raises(ValueError, match="The content of .* must fit into memory 3 times"):
+        read_table(path)
+
+
 def test_a_wide_table_takes_no_more_time_a_column_than_a_narrow_one(write):
     rows = [",".join(str(row * place % 7 + 0.5) for place in range(4000)) for row in range(1, 4)]
     path = write("\n".join([",".join(f"c{place}" for place in range(4000)), *rows]) + "\n")

@@ -35,7 +35,11 @@ def predict_table(
     wanted = name
     if wanted is None and find_format(path, reading).roles == "columns":
         wanted = fitted.id
+    said = reading.given
     reading = reading_as_fitted(path, reading, fitted.reading)
+    kept = [f"--{name} '{value}'" for name, value in reading.given.items() if name not in (*said, "shape")]
+    if kept:
+        observer.note(f"{path.name} is read as at the fit, with {', '.join(kept)}.")
     with observer.phase(f"Read {path.name}"):
         table = read_table(path, id=wanted, columns=fitted.columns, reading=reading)
     if name is not None and table.source.ids is None:

@@ -61,10 +61,9 @@ def _checked(chosen: Format, reading: Reading, what: str) -> Format:
 
 def stem(path: Path) -> str:
     """Return the name of a file without the ending that says its format, and that of a folder as it is."""
-    name = path.resolve().name
     if path.is_dir():
-        return name
-    return name[: len(name) - len(_ending(path))] if _ending(path) else path.stem
+        return path.resolve().name
+    return path.name[: len(path.name) - len(_ending(path))] if _ending(path) else path.stem
 
 
 def reading_as_fitted(path: Path, reading: Reading, fitted: Reading) -> Reading:

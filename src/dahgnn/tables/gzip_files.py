@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from dahgnn.tables.memory import available_memory
+from dahgnn.tables.memory import LARGEST_RATIO, most_unpacked
 
-# Tables become a twentieth or so. What becomes less than a two-hundredth is rather made to fill a memory.
-_LARGEST_RATIO = 200
-_ALWAYS_ALLOWED = 2**26
+_CHUNK = 2**20
 
 
 @contextlib.contextmanager
 def unpacked(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
-    """Open what is packed in a file."""
-    most = max(_ALWAYS_ALLOWED, min(_LARGEST_RATIO * path.stat().st_size, available_memory()))
+    """Open what is packed in a file, once it is seen that all of it can be unpacked."""
     try:
-        with _BoundedGzip(file, path, most) as content:
+        with _BoundedGzip(file, path, most_unpacked(path.stat().st_size)) as content:
+            while content.read1(_CHUNK):  # takes little time beside the reading of a table
+                pass
+            content.seek(0)
             yield cast(BinaryIO, content)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(
@@ -48,6 +48,6 @@ class _BoundedGzip(gzip.GzipFile):
         if self.tell() > self._most:
             raise ValueError(
                 f"The file {self._path} must unpack to at most {self._most / 2**20:,.0f} MiB, "
-                f"{_LARGEST_RATIO} times its size. Got more. If it is a table, unpack it with gunzip."
+                f"{LARGEST_RATIO} times its size. Got more. If it is a table, unpack it with gunzip."
             )
         return content

@@ -7,6 +7,9 @@ from pathlib import Path
 
 # Arrays of cells, of features and of their scaled copies lie side by side while a fit begins.
 _COPIES = 3
+# Packed tables become a twentieth or so. What becomes less than this is rather made to fill a memory.
+LARGEST_RATIO = 200
+_ALWAYS_ALLOWED = 2**26
 
 
 def available_memory() -> int:
@@ -24,6 +27,11 @@ def check_memory(what: str, n_bytes: int) -> None:
             f"{what} must fit into memory {_COPIES} times: there are {available / 2**30:.1f} GiB. "
             f"Got {n_bytes / 2**30:,.1f} GiB of numbers. Keep fewer rows or columns."
         )
+
+
+def most_unpacked(n_bytes: int) -> int:
+    """Return how many bytes a file of so many packed bytes may unpack to."""
+    return max(_ALWAYS_ALLOWED, min(LARGEST_RATIO * n_bytes, available_memory()))
 
 
 def _proc_available() -> int | None:

@@ -29,6 +29,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dahgnn.tables.gzip_files import unpacked
+from dahgnn.tables.memory import check_memory
 from dahgnn.tables.messages import counted, quoted
 from dahgnn.tables.sources import (
     MISSING_WORDS,
@@ -74,6 +75,7 @@ def read_text_file(path: Path, wanted: Wanted, delimiter: str | None = None, pac
     with opened(path) as file, unpacked(file, path) if packed else nullcontext(file) as content:
         text = partial(decoded, content, path, wanted.reading.encoding)
         layout = _survey(text, path, wanted.reading.delimiter or delimiter or _find_delimiter(text))
+        check_memory(f"The content of {path}", 8 * len(layout.lines) * len(layout.header))
         cells, notes = _read_cells(text, layout, wanted)
     source = Source(n_rows=len(layout.lines), cells=cells, notes=notes, lines=layout.lines)
     return with_roles(path, source, wanted)

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from dahgnn.checks import did_you_mean
-from dahgnn.tables.memory import check_memory
+from dahgnn.tables.memory import check_memory, most_unpacked
 from dahgnn.tables.messages import joined, listed
 from dahgnn.tables.sources import Cells, Source, Wanted, check_header, kept_as_text, opened, with_roles
 from dahgnn.tables.values import cells_of
@@ -70,9 +70,10 @@ def _explained(path: Path) -> Iterator[None]:
 def _check_size(path: Path, archive: zipfile.ZipFile) -> None:
     """Refuse a workbook that unpacks to more than can be read."""
     n_bytes = sum(member.file_size for member in archive.infolist())
-    if n_bytes > _MOST_BYTES:
+    most = min(_MOST_BYTES, most_unpacked(path.stat().st_size))
+    if n_bytes > most:
         raise ValueError(
-            f"The file {path} must unpack to at most {_MOST_BYTES / 2**20:,.0f} MiB. "
+            f"The file {path} must unpack to at most {most / 2**20:,.0f} MiB. "
             f"Got {n_bytes / 2**20:,.0f} MiB. Save it as .csv or .parquet."
         )
 
