@@ -133,7 +133,7 @@ def test_a_count_must_be_an_integer(value):
         checks.check_count("k", value, "here")
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1.1])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1.1, 10**400, -(10**400)])
 def test_a_number_out_of_range_is_refused(value):
     with pytest.raises(ValueError, match="a finite number, at least 0 and at most 1"):
         checks.check_number("share", value, "here", low=0, high=1)

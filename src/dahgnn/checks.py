@@ -77,6 +77,13 @@ def check_units(name: str, value: object, owner: str) -> None:
         raise bad_value(name, owner, f"at most {_MOST_UNITS}", value, remedy)
 
 
+def _as_float(value: numbers.Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return math.inf
+
+
 def check_number(
     name: str,
     value: object,
@@ -89,7 +96,7 @@ def check_number(
     """Refuse anything but a finite number between ``low`` (excluded if ``open_low``) and ``high``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise bad_type(name, owner, "a number", repr(value))
-    number = float(value)
+    number = _as_float(value)
     if not math.isfinite(number) or number < low or number > high or (open_low and number == low):
         over = f"greater than {low:g}" if open_low else f"at least {low:g}"
         expected = over if high == math.inf else f"{over} and at most {high:g}"

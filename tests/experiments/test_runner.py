@@ -1,13 +1,16 @@
 """Experiments: every run once, whatever happens meanwhile."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
+from pickle import PicklingError
 
 import numpy as np
 import pytest
@@ -17,7 +20,7 @@ from small_experiment import TABLE, small_spec, small_task
 from dahgnn import HGNN, Hypergraph, TrainingConfig, fit, split_per_class
 from dahgnn.experiments.datasets import load_task
 from dahgnn.experiments.jobs import Experiment, Job, plan
-from dahgnn.experiments.runner import group_jobs, run_experiment
+from dahgnn.experiments.runner import _sharing_data, group_jobs, run_experiment
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +165,7 @@ def test_labels_that_leave_nothing_to_test_are_refused_before_anything(tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
-def start(folder: Path, code: str) -> subprocess.Popen:
+def start(folder: Path, code: str, jobs: int = 1) -> subprocess.Popen:
     """Start an experiment in a process of its own, each fit of which takes a while."""
     script = """
         import sys, time
@@ -174,12 +177,12 @@ def start(folder: Path, code: str) -> subprocess.Popen:
         experiments.fit_jobs = lambda *given: (time.sleep(0.05), slow(*given))[1]
         {code}
         print("started", flush=True)
-        experiments.run_experiment(small_spec(runs=4), Path({folder!r}), {{"mnist": small_task()}}, jobs=1)
+        experiments.run_experiment(small_spec(runs=4), Path({folder!r}), {{"mnist": small_task()}}, jobs={jobs})
     """
-    text = textwrap.dedent(script).format(tests=str(Path(__file__).parents[1]), folder=str(folder), code=code)
-    return subprocess.Popen(
-        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    tests = str(Path(__file__).parents[1])
+    text = textwrap.dedent(script).format(tests=tests, folder=str(folder), code=code, jobs=jobs)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", text], **pipes, text=True, start_new_session=True)
 
 
 def wait_for_lines(folder: Path, count: int) -> None:
@@ -214,6 +217,39 @@ def test_a_process_ends_with_the_one_that_it_works_for():
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)  # until the other one has closed what it prints to
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_no_process_stays_behind(tmp_path, task, how):
+    process = start(tmp_path, "pass", jobs=2)
+    wait_for_lines(tmp_path, 1)
+    # The interruption of a terminal reaches all processes, and only the first one may say so.
+    (os.killpg if how == signal.SIGINT else os.kill)(process.pid, how)
+    _, complaint = process.communicate(timeout=30)  # until all have closed what they print to
+    assert process.returncode == -how
+    assert "LokyProcess" not in complaint
+    assert "not used" not in complaint
+    assert all(json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines())
+    before = len(read(tmp_path))
+    assert run_experiment(small_spec(runs=4), tmp_path, {"mnist": task}, jobs=1) == 24 - before
+    assert len({line["key"] for line in read(tmp_path)}) == 24
+
+
+def test_a_process_whose_parent_is_gone_does_not_begin():
+    code = (
+        "import sys; from dahgnn.experiments.runner import _belong_to; _belong_to(int(sys.argv[1])); print(1)"
+    )
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    for parent, status in ((gone.pid, 1), (os.getpid(), 0)):
+        assert subprocess.run([sys.executable, "-c", code, str(parent)], check=False).returncode == status
+
+
+def test_what_goes_wrong_with_processes_is_said():
+    with pytest.raises(OSError, match="A process that fitted was ended from outside"), _sharing_data():
+        raise BrokenProcessPool
+    with pytest.raises(OSError, match="could not be shared with other processes"), _sharing_data():
+        raise PicklingError
 
 
 def test_a_second_process_is_kept_out(tmp_path, task):

@@ -136,6 +136,24 @@ def method(**entries):
         ({"published": {"mnist": {"hgnn": {"9": [101.0, 1.0]}}}}, "in percent"),
         ({"published": {"mnist": {"hgnn": {"09": [1.0, 1.0]}}}}, "must have label counts as keys"),
         ({"dataset": {"mnist": {"features": "cnn", "part": "test"}}}, "the CNN is for pictures in colour"),
+        (
+            {"labels": list(range(1, 1002))},
+            "'labels' parameter of a spec must be at most 1000 counts. Got 1001",
+        ),
+        ({"runs": 100_000, "labels": [1, 2, 3, 4]}, "at most 1,000,000 fits .* Got 1,200,000"),
+        ({"runs": -3}, "'runs' parameter of a spec must be at least 1. Got -3"),
+        (
+            method(model={"hidden": 99999999999}),
+            "'hidden' parameter of HGNN must be at most 65536",
+        ),
+        (method(networks=10**6), "'networks' parameter of The method 'hgnn' must be .*1000"),
+        (method(training={"learning_rate": 10**400}), "'learning_rate' parameter .* a finite number"),
+        (search(trials=10**9), "'trials' parameter of 'search' must be at most 100000"),
+        (search(space={"model.hidden": [8, 0]}), "'search' for 'model.hidden' cannot try 0. .* at least 1"),
+        (search(space={"model.hidden": {"low": 4.0, "high": 9.0}}), "cannot try 4.0. .* must be an integer"),
+        (search(space={"model.dropout": {"low": 0.1, "high": 1.5}}), "cannot try 1.5"),
+        (search(space={"training.patience": {"low": 1, "high": 9, "step": 0.5}}), "must have a step above 0"),
+        (search(space={"training.patience": {"low": 1, "high": 9, "step": 0}}), "must have a step above 0"),
         (search(seed="x"), "seed"),
         (search(space={"model.hidden": [[1]]}), "a list of values or a table"),
         (search(space={"model.hidden": {"low": 3, "high": 2}}), "low ≤ high"),
@@ -183,6 +201,24 @@ def test_an_unknown_spec_suggests_the_nearest(tmp_path):
         ValueError, match=r"bad.toml' cannot be used. A spec has no key 'rnus'. Did you mean 'runs'"
     ):
         load_spec(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a = " + b"[" * 5000, "must be TOML. Got too many brackets in brackets"),
+        (b"name = '\xff'", "must be a text in UTF-8. Got other bytes"),
+        (b"#" * 1_000_001, "must be a file of at most 1,000,000 bytes. Got 1,000,001 bytes"),
+        (b"k = " + b"9" * 5000, "cannot be used"),
+        (b"a = 1\na = 2", "is not TOML"),
+    ],
+    ids=range(5),
+)
+def test_a_file_that_is_no_spec_is_named(tmp_path, content, words):
+    (tmp_path / "mine.toml").write_bytes(content)
+    with pytest.raises(ValueError, match=f"The spec '.*mine.toml' {words}") as refused:
+        load_spec(tmp_path / "mine.toml")
+    assert len(str(refused.value)) < 500
 
 
 def test_counts_have_a_newer_name():

@@ -129,6 +129,10 @@ def test_a_figure_is_drawn(tmp_path, data):
         (["reproduce", "table2", "--device", "cuda:99"], "'device' parameter of reproduce"),
         (["reproduce", "table2", "--device", "meta"], "'device' parameter of reproduce"),
         (["reproduce", "table2", "--jobs", "0"], "'jobs' parameter of reproduce must be at least 1"),
+        (
+            ["reproduce", "table2", "--jobs", "1000000"],
+            "'jobs' parameter of reproduce must be at most 1000 proc",
+        ),
         (["report", "nowhere"], "spec.json"),
     ],
 )

@@ -9,8 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from pathlib import Path
 from pickle import PicklingError
@@ -132,10 +135,17 @@ def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | 
     if jobs <= 1:
         yield from (fit_jobs(experiment, group, device) for group in together + alone)
         return
-    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes="1M")
+    parallel = Parallel(
+        n_jobs=jobs,
+        return_as="generator_unordered",
+        max_nbytes="1M",
+        # At the start of a process, for one that waits for its first fit must not stay behind, either.
+        initializer=_belong_to,
+        initargs=(os.getpid(),),
+    )
     spec, tasks, work = experiment.spec, experiment.tasks, delayed(_fit_elsewhere)
     fits = (work(spec, tasks[group[0].dataset], group, device, os.getpid()) for group in alone)
-    with _sharing_data(), contextlib.closing(parallel(fits)) as started:
+    with _sharing_data(), _closing(parallel(fits)) as started:
         for group in together:
             yield fit_jobs(experiment, group, device)
         for lines in started:
@@ -144,10 +154,26 @@ def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | 
 
 
 @contextlib.contextmanager
+def _closing(started: Generator[list[Line], None, None]) -> Iterator[Generator[list[Line], None, None]]:
+    """End what still runs with the block; that some of it was for nothing goes without saying."""
+    try:
+        yield started
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            started.close()
+
+
+@contextlib.contextmanager
 def _sharing_data() -> Iterator[None]:
-    """Say what to do when data cannot be shared with other processes."""
+    """Say what to do when data cannot be shared with other processes, or one of them is gone."""
     try:
         yield
+    except BrokenProcessPool as error:
+        raise OSError(
+            "A process that fitted was ended from outside, or could not start: is there enough memory? All "
+            "fits before are kept. Start again, perhaps with fewer processes ('--jobs 1')."
+        ) from error
     except PicklingError as error:
         raise OSError(
             "The data could not be shared with other processes: is there room for temporary files? Set "
@@ -175,6 +201,26 @@ def _fit_elsewhere(spec: Spec, task: Task, group: list[Job], device: str, parent
     end_with(parent)
     torch.set_num_threads(1)
     return fit_jobs(Experiment(spec, {task.name: task}), group, device)
+
+
+def _belong_to(parent: int) -> None:
+    """Begin as a process that ends with its parent, or at once if the parent is already gone."""
+    if os.getppid() == 1 or not _is_alive(parent):
+        os._exit(1)
+    # These reach all processes of a terminal or a service. Only the parent acts, and ends this one.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    end_with(parent)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ also say ``labels_per_class``, and in ``spec.json`` it is the former, in run lin
 from __future__ import annotations
 
 import re
+import reprlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -29,13 +30,14 @@ from dahgnn.checks import (
 from dahgnn.config import TrainingConfig
 from dahgnn.experiments.datasets import DATASETS, DatasetSpec, allowed_settings
 from dahgnn.experiments.keys import Table, check_keys, check_name, check_title
-from dahgnn.experiments.methods import MethodSpec, parse_method
+from dahgnn.experiments.methods import MethodSpec, parse_method, vary
 
 # Of any count in a spec; a slip of the finger should not fill the memory with jobs.
 MOST = 100_000
 # Of the counts in a list, and of the fits of an experiment.
 MOST_COUNTS = 1000
 MOST_FITS = 1_000_000
+_MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,10 +152,7 @@ def load_spec(source: str | Path) -> Spec:
             encoding="utf-8"
         )
     elif Path(source).is_file():
-        try:
-            text = Path(source).read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"The spec '{source}' must be a text in UTF-8. Got other bytes.") from error
+        text = _read_text(Path(source))
     else:
         hint = did_you_mean(str(source), known) or f"There are: {', '.join(known)}."
         raise FileNotFoundError(f"There is no spec or TOML file '{source}'. {hint}")
@@ -162,8 +161,20 @@ def load_spec(source: str | Path) -> Spec:
         return parse_spec(tomllib.loads(text), folder)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"The spec '{source}' is not TOML: {error}.") from error
+    except RecursionError as error:
+        raise ValueError(f"The spec '{source}' must be TOML. Got too many brackets in brackets.") from error
     except (TypeError, ValueError) as error:
         raise ValueError(f"The spec '{source}' cannot be used. {error}") from error
+
+
+def _read_text(path: Path) -> str:
+    if path.stat().st_size > _MOST_BYTES:
+        size = f"{path.stat().st_size:,} bytes"
+        raise ValueError(f"The spec '{path}' must be a file of at most {_MOST_BYTES:,} bytes. Got {size}.")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"The spec '{path}' must be a text in UTF-8. Got other bytes.") from error
 
 
 def parse_spec(table: Table, folder: Path | None = None) -> Spec:
@@ -186,6 +197,7 @@ def parse_spec(table: Table, folder: Path | None = None) -> Spec:
     names = [method.name for method in methods]
     if len({method.title for method in methods}) < len(methods):
         raise ValueError("Methods of a spec must have different titles.")
+    _check_fits(table, datasets, methods)
     return Spec(
         name=table["name"],
         title=table.get("title", table["name"]),
@@ -225,12 +237,24 @@ def _check_counts(table: Table, owner: str) -> None:
     """Refuse counts that are none, and too many to be meant."""
     labels = table.get("labels", [1])
     if not isinstance(labels, list) or not labels or len(set(map(str, labels))) < len(labels):
-        raise bad_value("labels", owner, "a list of different counts", repr(labels))
+        raise bad_value("labels", owner, "a list of different counts", reprlib.repr(labels))
+    if len(labels) > MOST_COUNTS:
+        raise bad_value("labels", owner, f"at most {MOST_COUNTS} counts", f"{len(labels)} of them")
     counts = [("labels", each) for each in labels]
     for name, value in (*counts, *((name, table.get(name, 1)) for name in ("runs", "validation", "k"))):
         check_count(name, value, owner, low=0 if name == "validation" else 1)
         if value > MOST:
             raise bad_value(name, owner, f"at most {MOST}", value)
+
+
+def _check_fits(table: Table, datasets: Sequence[DatasetSpec], methods: Sequence[MethodSpec]) -> None:
+    """Refuse a spec of more fits than anybody waits for."""
+    columns = sum(len(each.labels_per_class or table["labels"]) for each in datasets)
+    fits = table["runs"] * columns * len(methods)
+    if fits > MOST_FITS:
+        raise ValueError(
+            f"A spec must have at most {MOST_FITS:,} fits (runs · label counts · methods). Got {fits:,}."
+        )
 
 
 def _figure(table: Table, datasets: Sequence[DatasetSpec], methods: Sequence[MethodSpec]) -> tuple[str, ...]:
@@ -275,6 +299,8 @@ def _search(entry: Any, methods: Sequence[MethodSpec]) -> Search:
     check_keys(entry, {each.name for each in fields(Search)}, owner, required=("method", "trials", "space"))
     check_choice("method", entry["method"], _networks(methods), owner)
     check_count("trials", entry["trials"], owner)
+    if entry["trials"] > MOST:
+        raise bad_value("trials", owner, f"at most {MOST}", entry["trials"])
     method = next(method for method in methods if method.name == entry["method"])
     known = {f"training.{each.name}" for each in fields(TrainingConfig)}
     kind = find_kind(method.kind)
@@ -282,6 +308,7 @@ def _search(entry: Any, methods: Sequence[MethodSpec]) -> Search:
     check_keys(entry["space"], known, "'search.space'")
     for name, values in entry["space"].items():
         _check_space(values, f"{owner} for '{name}'")
+        _check_reach(name, values, method)
     check_seed(entry.get("seed", 0), owner)
     return Search(**entry)
 
@@ -300,9 +327,23 @@ def _check_space(values: object, owner: str) -> None:
     for name in ("low", "high", "step"):
         check_number(name, values.get(name, 1), owner)
     check_flag("log", values.get("log", False), owner)
-    low = values["low"]
+    low, whole = values["low"], all(isinstance(values[name], int) for name in ("low", "high"))
+    if values.get("step", 1) <= 0 or (whole and not isinstance(values.get("step", 1), int)):
+        raise ValueError(
+            f"{owner} must have a step above 0, a whole one between whole numbers. Got {dict(values)}."
+        )
     if low > values["high"] or (values.get("log") and (low <= 0 or "step" in values)):
         raise ValueError(f"{owner} must have low ≤ high; with log, low > 0 and no step. Got {dict(values)}.")
+
+
+def _check_reach(name: str, values: Any, method: MethodSpec) -> None:
+    """Refuse a value that the network would refuse, before the first trial and not in the middle of them."""
+    for value in values if isinstance(values, list) else (values["low"], values["high"]):
+        for settings in method.settings.values():
+            try:
+                vary(settings, {name: value})
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"'search' for '{name}' cannot try {value!r}. {error}") from error
 
 
 def _pair(pair: object, names: Sequence[str]) -> tuple[str, str]:

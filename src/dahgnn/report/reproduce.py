@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from dahgnn.checks import check_choice, check_count, check_device
+from dahgnn.checks import bad_value, check_choice, check_count, check_device
 from dahgnn.experiments.datasets import DatasetSpec, Task, draw_nodes, load_task
 from dahgnn.experiments.fit_jobs import figure_results
 from dahgnn.experiments.runner import run_experiment
@@ -23,6 +23,9 @@ from dahgnn.progress import Observer, tell_downloads, tell_fits
 from dahgnn.report.embedding import Panel, draw_pair, interactive_embedding
 from dahgnn.report.experiment_page import write_report
 from dahgnn.report.projection import tsne
+
+# Processes; a slip of the finger should not start more than a machine can hold.
+_MOST_JOBS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +77,8 @@ def reproduce(
     options = ReproduceOptions() if options is None else options
     if options.jobs is not None:
         check_count("jobs", options.jobs, "reproduce")
+        if options.jobs > _MOST_JOBS:
+            raise bad_value("jobs", "reproduce", f"at most {_MOST_JOBS} processes", options.jobs)
     where = check_device(options.device, "reproduce")
     device = "cpu" if where.type == "cpu" else str(where)
     chosen = _choose(spec, options.datasets, options.methods)
