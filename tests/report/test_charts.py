@@ -1,9 +1,9 @@
 """What the charts of a report are given to draw."""
 
 import pytest
-from report_cases import make_spec, make_trained_lines
+from report_cases import make_line, make_spec, make_trained_lines
 
-from dahgnn.report.charts import class_names, confusions, curves, figures
+from dahgnn.report.charts import class_names, confusions, curves, figures, shown_methods, shown_pairs
 from dahgnn.report.summary import summarise
 
 pytest.importorskip("plotly")
@@ -26,6 +26,44 @@ def test_charts_hold_means_bands_and_printed_numbers(lines):
     times = found["times-all"]
     assert times["layout"]["xaxis"]["type"] == "log"
     assert times["data"][0]["x"] == [2, 2]
+
+
+def many(count, hidden=()):
+    """A summary of so many methods, the first and the third of which are ours; the third is printed."""
+    names = [f"m{place}" for place in range(count)]
+    methods = [
+        {"name": name, "title": name, "ours": name in ("m0", "m2", "m4"), "hidden_at_first": name in hidden}
+        for name in names
+    ]
+    spec = make_spec(
+        methods=methods,
+        published={"mnist": {"m2": {"20": [90.0, 0.5]}}},
+        comparisons=[["m0", name] for name in names[1:]],
+    )
+    lines = [make_line(name, run, 0.8 + 0.01 * place) for place, name in enumerate(names) for run in range(2)]
+    return summarise(lines, spec)
+
+
+def test_charts_begin_with_few_methods():
+    assert shown_methods(many(6)) == ["m0", "m1", "m2", "m3", "m4", "m5"]
+    # Our first, ours that is printed, and the four most accurate of the others.
+    assert shown_methods(many(9)) == ["m0", "m2", "m5", "m6", "m7", "m8"]
+    assert shown_methods(many(9, hidden=("m0", "m8"))) == ["m1", "m2", "m3", "m5", "m6", "m7"]
+    assert shown_pairs(many(9)) == [("m0", name) for name in ("m2", "m5", "m6", "m7", "m8")]
+    assert len(shown_pairs(many(9, hidden=("m0",)))) == 6  # none of them is of two that are shown
+
+
+def test_what_a_chart_begins_without_is_there_to_be_brought_in():
+    found = figures(many(9))
+    visible = {trace["legendgroup"]: trace["visible"] for trace in found["labels-0"]["data"]}
+    assert [visible[f"ours-{place}"] for place in range(9)] == [
+        place in (0, 2, 5, 6, 7, 8) for place in range(9)
+    ]
+    assert visible["paper-2"]
+    assert [trace["visible"] for trace in found["pairs-0"]["data"]] == [
+        place in (2, 5, 6, 7, 8) for place in range(1, 9)
+    ]
+    assert found["times-all"]["data"][0]["y"] == ["m0", "m2", "m5", "m6", "m7", "m8"]
 
 
 def test_curves_are_medians_over_the_runs_that_still_train(lines):

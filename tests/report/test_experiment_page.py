@@ -104,6 +104,29 @@ def test_a_method_that_an_older_spec_puts_aside_begins_hidden(tmp_path, lines):
     assert (pressed["ours-0"], pressed["ours-1"]) == ("true", "false")
 
 
+def test_rows_of_methods_that_are_hidden_at_first_and_details_are_folded(tmp_path, lines):
+    spec = make_spec()
+    spec["methods"][1]["hidden_at_first"] = True
+    text = write_html(make_folder(tmp_path, lines, spec)).read_text(encoding="utf-8")
+    reader = Reader(text)
+    kinds = [a.get("class") for tag, a in reader.elements if tag == "tr"]
+    assert kinds.count("folded") == 1
+    assert kinds.count("lesser") == 2  # what the paper prints of ours, and the difference
+    assert "Show all 2 methods" in reader.text
+    assert text.count("<details>") == text.count("</details>") == 4  # curves, matrices, tests and times
+    assert '<option value="0" selected>Ours' in text
+    spec["methods"][1]["hidden_at_first"] = False
+    assert "Show all" not in write_html(make_folder(tmp_path, lines, spec)).read_text(encoding="utf-8")
+
+
+def test_a_menu_begins_with_a_method_that_has_a_chart(tmp_path, lines):
+    for ours, other in zip(lines[:3], lines[3:], strict=True):
+        ours["history"], other["history"] = None, ours["history"]
+    text = write_html(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")
+    menu = text[text.index('id="curve-method"') :]
+    assert '<option value="1" selected>' in menu[: menu.index("</select>")]
+
+
 def test_sections_without_content_are_left_out(tmp_path):
     line = make_line(confusion=None)
     text = write_html(make_folder(tmp_path, [line], make_spec(comparisons=[]))).read_text(encoding="utf-8")

@@ -20,12 +20,42 @@ if TYPE_CHECKING:
 # A learning curve has so many points; the run lines hold no more.
 _POINTS = 40
 _CURVES = ("train_loss", "validation_loss", "validation_accuracy")
+# Lines that a chart begins with: few enough to tell them apart. Buttons bring the others in.
+_LINES = 6
 _MARGIN = {"l": 52, "r": 14, "t": 14, "b": 46}
 
 
 def pairs(summary: Summary) -> list[tuple[str, str]]:
     """Return the methods that are compared, each pair once."""
     return list(dict.fromkeys((entry.first, entry.second) for entry in summary.comparisons))
+
+
+def shown_methods(summary: Summary) -> list[str]:
+    """Return the methods that charts begin with, in the order of the tables.
+
+    They are those that the spec does not hide. If these are too many, they are the first of ours, those of
+    ours that the paper prints, and the most accurate of the rest.
+    """
+    names = [method.name for method in summary.methods if not method.hidden_at_first]
+    ours = [method.name for method in summary.methods if method.ours and method.name in names]
+    printed = {method for _, method, _ in summary.printed}
+    first = [name for place, name in enumerate(ours) if place == 0 or name in printed]
+    rest = [name for name in names if name not in ours] + [name for name in ours if name not in first]
+    rest.sort(key=lambda name: (name in ours, -_mean_accuracy(summary, name)))
+    chosen = {*first, *rest[: max(0, _LINES - len(first))]}
+    return [name for name in names if name in chosen]
+
+
+def _mean_accuracy(summary: Summary, method: str) -> float:
+    means = [cell.mean for place, cell in summary.cells.items() if place[1] == method]
+    return sum(means) / len(means) if means else -math.inf
+
+
+def shown_pairs(summary: Summary) -> list[tuple[str, str]]:
+    """Return the pairs that charts begin with: those of methods that are shown, and never too many."""
+    shown = shown_methods(summary)
+    found = [pair for pair in pairs(summary) if set(pair) <= set(shown)]
+    return (found or pairs(summary))[:_LINES]
 
 
 def figures(summary: Summary) -> dict[str, Any]:
@@ -50,19 +80,21 @@ def _labels_figure(summary: Summary, dataset: str) -> Figure:
 
     columns = list(summary.label_counts[dataset])
     traces: list[dict[str, Any]] = []
+    shown = shown_methods(summary)
     for place, method in enumerate(summary.methods):
         cells = [
             summary.cells[key] for count in columns if (key := (dataset, method.name, count)) in summary.cells
         ]
         if cells:
-            traces += _measured_traces(cells, method, place)
+            traces += _measured_traces(cells, method, place, visible=method.name in shown)
         printed = [
             (count, *summary.printed[key])
             for count in columns
             if (key := (dataset, method.name, count)) in summary.printed
         ]
         if printed:
-            traces.append(_printed_trace(printed, method.title, place))
+            trace = _printed_trace(printed, method.title, place)
+            traces.append(trace | {"visible": method.name in shown})
     axes = {
         "xaxis": {"title": {"text": "labelled nodes"}, "tickvals": columns, "tickformat": ",d"},
         "yaxis": {"title": {"text": "test accuracy in %"}},
@@ -72,7 +104,9 @@ def _labels_figure(summary: Summary, dataset: str) -> Figure:
     )
 
 
-def _measured_traces(cells: Sequence[Cell], method: Method, place: int) -> list[dict[str, Any]]:
+def _measured_traces(
+    cells: Sequence[Cell], method: Method, place: int, *, visible: bool
+) -> list[dict[str, Any]]:
     """Return the band and the line of a method; one button hides both."""
     x = [cell.n_labelled for cell in cells]
     low, high = ([cell.mean + sign * (cell.deviation or 0) for cell in cells] for sign in (-1, 1))
@@ -80,7 +114,7 @@ def _measured_traces(cells: Sequence[Cell], method: Method, place: int) -> list[
         "type": "scatter",
         "legendgroup": f"ours-{place}",
         "name": chart_text(method.title),
-        "visible": not method.hidden_at_first,
+        "visible": visible,
     }
     return [
         {
@@ -130,6 +164,7 @@ def _pairs_figure(summary: Summary, dataset: str) -> Figure:
     from plotly.graph_objects import Figure
 
     traces = []
+    shown = shown_pairs(summary)
     for place, pair in enumerate(pairs(summary)):
         mine = [
             entry
@@ -143,6 +178,7 @@ def _pairs_figure(summary: Summary, dataset: str) -> Figure:
                 "type": "scatter",
                 "legendgroup": f"pair-{place}",
                 "offsetgroup": f"pair-{place}",
+                "visible": pair in shown,
                 "name": chart_text(" less ".join(summary.title_of(name) for name in pair)),
                 "x": [f"{entry.n_labelled:,}" for entry in mine],
                 "y": [entry.difference for entry in mine],
@@ -186,10 +222,12 @@ def _time_figure(summary: Summary) -> Figure:
     from plotly.graph_objects import Figure
 
     traces = []
+    shown = shown_methods(summary)
+    methods = [method for method in summary.methods if method.name in shown]
     for place, (dataset, title) in enumerate(summary.datasets.items()):
         seconds = [
             _mean_seconds([cell for key, cell in summary.cells.items() if key[:2] == (dataset, method.name)])
-            for method in summary.methods
+            for method in methods
         ]
         traces.append(
             {
@@ -198,7 +236,7 @@ def _time_figure(summary: Summary) -> Figure:
                 "legendgroup": f"time-{place}",
                 "name": chart_text(title),
                 "x": seconds,
-                "y": [_wrapped(method.title) for method in summary.methods],
+                "y": [_wrapped(method.title) for method in methods],
                 "marker": {"color": colour(place)},
                 "hovertemplate": "%{x:.3g} s",
             }

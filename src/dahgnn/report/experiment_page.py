@@ -10,7 +10,15 @@ from dahgnn.experiments.lines import read_lines
 from dahgnn.experiments.spec_file import read_spec
 from dahgnn.files.atomic import replacing
 from dahgnn.files.jsonl import Line
-from dahgnn.report.charts import class_names, confusions, curves, figures, pairs
+from dahgnn.report.charts import (
+    class_names,
+    confusions,
+    curves,
+    figures,
+    pairs,
+    shown_methods,
+    shown_pairs,
+)
 from dahgnn.report.html import chart_text, colour, render_page
 from dahgnn.report.summary import Agreement, Summary, summarise
 from dahgnn.report.tables import (
@@ -19,7 +27,6 @@ from dahgnn.report.tables import (
     agreement_table,
     comparison_tables,
     csv_text,
-    hardware,
     latex,
     markdown,
     merge_notes,
@@ -89,17 +96,23 @@ def page(lines: Sequence[Line], spec: Mapping[str, Any], summary: Summary) -> st
     """Compose the HTML page; the same lines give the same text."""
     learning, matrices = curves(lines, summary), confusions(lines, summary)
     present = {"curves": bool(learning), "confusion": bool(matrices), "ablation": bool(summary.comparisons)}
+    shown, first_pairs = shown_methods(summary), shown_pairs(summary)
     context = {
         "summary": summary,
+        "shown": shown,
         "sections": {name: heading for name, heading in _SECTIONS.items() if present.get(name, True)},
         "facts": _facts(summary),
         "about": _about(summary),
         "tables": _tables(summary),
         "printed_methods": {method for _, method, _ in summary.printed},
-        "pair_titles": [" less ".join(map(summary.title_of, pair)) for pair in pairs(summary)],
+        "pairs": [
+            (" less ".join(map(summary.title_of, pair)), pair in first_pairs) for pair in pairs(summary)
+        ],
+        "n_folded": sum(method.hidden_at_first for method in summary.methods),
         "label_counts": sorted({count for columns in summary.label_counts.values() for count in columns}),
-        "first_of_ours": next((place for place, method in enumerate(summary.methods) if method.ours), 0),
-        "times_height": 90 + len(summary.methods) * max(30, 14 * len(summary.datasets)),
+        "first_with_curve": _first_method(learning, summary),
+        "first_with_matrix": _first_method(matrices, summary),
+        "times_height": 90 + len(shown) * max(36, 14 * len(summary.datasets)),
     }
     data = {
         "figures": figures(summary),
@@ -113,19 +126,26 @@ def page(lines: Sequence[Line], spec: Mapping[str, Any], summary: Summary) -> st
             for place, method in enumerate(summary.methods)
         ],
     }
-    assets = ("charts.js", "experiment_page.js")
+    assets = ("experiment_page.css", "charts.js", "experiment_page.js")
     return render_page(
         "experiment_page.html", context, title=summary.title, data=data, assets=assets, plotly=True
     )
 
 
+def _first_method(charts: Mapping[str, Any], summary: Summary) -> int:
+    """Return the place of the method that a menu begins with: one with a chart, of ours if there is any."""
+    places = {int(key.split("/")[1]) for key in charts}
+    return min(places, key=lambda place: (not summary.methods[place].ours, place), default=0)
+
+
 def _facts(summary: Summary) -> list[tuple[str, str]]:
     """Return the numbers of the head, each with what it counts."""
+    shown = shown_methods(summary)
     seconds = sum(cell.seconds * cell.n for cell in summary.cells.values())
     return [
         (f"{summary.n_lines:,} of {summary.expected:,}", "runs are there"),
-        *(_fact(summary, entry) for entry in summary.agreements),
-        (_span(seconds), f"of training in all, on {hardware(summary)}"),
+        *(_fact(summary, entry) for entry in summary.agreements if entry.method in shown),
+        (_span(seconds), f"of training in all, on {summary.hardware}"),
     ]
 
 
@@ -155,17 +175,17 @@ def _about(summary: Summary) -> dict[str, str]:
     return {
         "Experiment": summary.name,
         "Run lines": f"{summary.n_lines:,}",
-        "Hardware": hardware(summary),
+        "Hardware": summary.hardware,
         "Versions": ", ".join(f"{name} {version}" for name, version in summary.versions.items()),
         "Finished": f"{summary.first} to {summary.last}",
     }
 
 
 def _tables(summary: Summary) -> dict[str, list[Table]]:
-    """Return the tables of the sections that have any, with a note below the last table it is for."""
+    """Return the tables of the sections that have any; those that all are open share a note."""
     agreement = agreement_table(summary)
     return {
         "accuracy": merge_notes([*accuracy_tables(summary), *([agreement] if agreement else [])]),
-        "comparisons": merge_notes(comparison_tables(summary)),
-        "times": merge_notes(time_tables(summary)),
+        "comparisons": comparison_tables(summary),
+        "times": time_tables(summary),
     }

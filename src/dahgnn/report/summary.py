@@ -161,6 +161,13 @@ class Summary:
     first: str
     last: str
 
+    @property
+    def hardware(self) -> str:
+        """The names of the devices, with the number of lines where there are several."""
+        if len(self.devices) == 1:
+            return next(iter(self.devices))
+        return "; ".join(f"{device} ({count:,} lines)" for device, count in self.devices.items())
+
     def title_of(self, method: str) -> str:
         """Return the title of a method."""
         return next(known.title for known in self.methods if known.name == method)

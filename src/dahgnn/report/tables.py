@@ -20,7 +20,8 @@ _ROWS_A_PAGE = 36
 class Table:
     """Rows of plain text that each format escapes in its own way.
 
-    ``strong`` holds (row, column) of what is set in bold, ``lesser`` the rows that belong to the one above.
+    ``strong`` holds (row, column) of what is set in bold, ``lesser`` the rows that belong to the one above,
+    and ``folded`` those that a page begins without.
     """
 
     title: str
@@ -29,6 +30,12 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     strong: frozenset[tuple[int, int]] = frozenset()
     lesser: frozenset[int] = frozenset()
+    folded: frozenset[int] = frozenset()
+
+    def row_kind(self, row: int) -> str:
+        """Say how a page sets a row: as "lesser", "folded", both, or in no special way."""
+        kinds = {"lesser": row in self.lesser, "folded": row in self.folded}
+        return " ".join(name for name, holds in kinds.items() if holds)
 
     def cell_kind(self, column: int, text: str = "") -> str:
         """Say how a page sets a cell or a heading: as "text", "good", "far", or in no special way."""
@@ -47,11 +54,13 @@ def _accuracy_table(summary: Summary, dataset: str) -> Table:
     rows: list[tuple[str, ...]] = []
     strong: set[tuple[int, int]] = set()
     lesser: set[int] = set()
+    folded: set[int] = set()
     best = [_best(summary, dataset, count) for count in columns]
     for method in summary.methods:
+        start = len(rows)
         row = [summary.cells.get((dataset, method.name, count)) for count in columns]
         strong |= {
-            (len(rows), place + 1)
+            (start, place + 1)
             for place, cell in enumerate(row)
             if cell and round(cell.mean, 2) == best[place]
         }
@@ -61,6 +70,8 @@ def _accuracy_table(summary: Summary, dataset: str) -> Table:
             lesser |= {len(rows), len(rows) + 1}
             rows.append(("in the paper", *(f"{p[0]:.2f} ± {p[1]:.2f}" if p else ABSENT for p in printed)))
             rows.append(("difference", *(_difference(cell) for cell in row)))
+        if method.hidden_at_first:
+            folded |= set(range(start, len(rows)))
     return Table(
         title=f"{summary.datasets[dataset]}: test accuracy in %",
         note=(
@@ -72,6 +83,7 @@ def _accuracy_table(summary: Summary, dataset: str) -> Table:
         rows=tuple(rows),
         strong=frozenset(strong),
         lesser=frozenset(lesser),
+        folded=frozenset(folded),
     )
 
 
@@ -209,7 +221,7 @@ def _time_table(summary: Summary, dataset: str) -> Table:
     ]
     return Table(
         title=f"{summary.datasets[dataset]}: time of a fit",
-        note=f"Mean seconds / epochs, if it has any, by number of labelled nodes. {hardware(summary)}.",
+        note=f"Mean seconds / epochs, if it has any, by number of labelled nodes. {summary.hardware}.",
         head=("Method", *(f"{count:,}" for count in columns)),
         rows=tuple(rows),
     )
@@ -223,13 +235,6 @@ def _duration(cell: Cell | None) -> str:
     return f"{seconds} s" + ("" if cell.epochs is None else f" / {cell.epochs:.0f}")
 
 
-def hardware(summary: Summary) -> str:
-    """Name the devices, with the number of lines where there are several."""
-    if len(summary.devices) == 1:
-        return next(iter(summary.devices))
-    return "; ".join(f"{device} ({count:,} lines)" for device, count in summary.devices.items())
-
-
 def state(summary: Summary) -> str:
     """Say how much of the experiment is there, and where it ran."""
     absent = f" No runs yet: {', '.join(summary.absent)}." if summary.absent else ""
@@ -240,7 +245,7 @@ def state(summary: Summary) -> str:
     )
     return (
         f"{summary.n_lines:,} of {summary.expected:,} runs.{absent}{cnn} Finished between {summary.first} "
-        f"and {summary.last} on {hardware(summary)}, with {versions}."
+        f"and {summary.last} on {summary.hardware}, with {versions}."
     )
 
 

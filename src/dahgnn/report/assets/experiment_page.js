@@ -76,3 +76,7 @@ for (const [name, redraw] of [['curve', drawCurves], ['confusion', drawConfusion
   for (const kind of kinds) find(name + '-' + kind).addEventListener('change', redraw);
   redraw();
 }
+// A chart in a closed part has no size, so that it gets one when the part is opened.
+for (const part of document.querySelectorAll('details')) part.addEventListener('toggle', () => {
+  if (part.open) for (const chart of part.querySelectorAll('.js-plotly-plot')) Plotly.Plots.resize(chart);
+});
