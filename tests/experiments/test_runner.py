@@ -165,7 +165,7 @@ def test_labels_that_leave_nothing_to_test_are_refused_before_anything(tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
-def start(folder: Path, code: str, jobs: int = 1) -> subprocess.Popen:
+def start(folder: Path, code: str, jobs: int = 1, runs: int = 4) -> subprocess.Popen:
     """Start an experiment in a process of its own, each fit of which takes a while."""
     script = """
         import sys, time
@@ -177,10 +177,11 @@ def start(folder: Path, code: str, jobs: int = 1) -> subprocess.Popen:
         experiments.fit_jobs = lambda *given: (time.sleep(0.05), slow(*given))[1]
         {code}
         print("started", flush=True)
-        experiments.run_experiment(small_spec(runs=4), Path({folder!r}), {{"mnist": small_task()}}, jobs={jobs})
+        spec, folder = small_spec(runs={runs}), Path({folder!r})
+        experiments.run_experiment(spec, folder, {{"mnist": small_task()}}, jobs={jobs})
     """
     tests = str(Path(__file__).parents[1])
-    text = textwrap.dedent(script).format(tests=tests, folder=str(folder), code=code, jobs=jobs)
+    text = textwrap.dedent(script).format(tests=tests, folder=str(folder), code=code, jobs=jobs, runs=runs)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([sys.executable, "-c", text], **pipes, text=True, start_new_session=True)
 
@@ -220,8 +221,11 @@ def test_a_process_ends_with_the_one_that_it_works_for():
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_no_process_stays_behind(tmp_path, task, how):
-    process = start(tmp_path, "pass", jobs=2)
+def test_no_process_stays_behind(tmp_path, how):
+    hears = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # also in the background
+    )
+    process = start(tmp_path, hears, jobs=2, runs=60)
     wait_for_lines(tmp_path, 1)
     # The interruption of a terminal reaches all processes, and only the first one may say so.
     (os.killpg if how == signal.SIGINT else os.kill)(process.pid, how)
@@ -229,10 +233,8 @@ def test_no_process_stays_behind(tmp_path, task, how):
     assert process.returncode == -how
     assert "LokyProcess" not in complaint
     assert "not used" not in complaint
-    assert all(json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines())
-    before = len(read(tmp_path))
-    assert run_experiment(small_spec(runs=4), tmp_path, {"mnist": task}, jobs=1) == 24 - before
-    assert len({line["key"] for line in read(tmp_path)}) == 24
+    lines = read(tmp_path)
+    assert 1 <= len(lines) == len({line["key"] for line in lines}) < 360
 
 
 def test_a_process_whose_parent_is_gone_does_not_begin():
