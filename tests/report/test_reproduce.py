@@ -1,6 +1,12 @@
 """From a spec to its report, through the command line."""
 
+import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -183,3 +189,43 @@ def test_titles_are_shown_as_they_are(tmp_path, data, capsys):
     command = ["reproduce", str(tmp_path / "odd.toml"), "--data", str(data), "--out", str(out), "--jobs", "1"]
     assert cli.main(command) == 0
     assert "[/bold] x" in capsys.readouterr().err
+
+
+OFTEN = """
+name = "often"
+runs = 200
+labels = [3]
+validation = 5
+
+[dataset.wine]
+
+[method.laplace]
+kind = "LaplaceLearning"
+
+[method.hgnn]
+kind = "HGNN"
+training = { max_epochs = 50 }
+"""
+
+
+def test_sigterm_keeps_the_lines_and_leaves_no_process(tmp_path):
+    (tmp_path / "often.toml").write_text(OFTEN)
+    words = ["reproduce", str(tmp_path / "often.toml"), "--out", str(tmp_path / "out"), "--jobs", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dahgnn", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    runs = tmp_path / "out" / "runs.jsonl"
+    until = time.monotonic() + 60
+    while not (runs.exists() and runs.read_bytes().count(b"\n") > 2) and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, complaint = process.communicate(timeout=30)  # until its processes have closed what they print to
+    assert process.returncode == 128 + signal.SIGTERM
+    assert complaint.endswith("dahgnn: interrupted.\n")
+    assert "Traceback" not in complaint
+    lines = [json.loads(line) for line in runs.read_text().splitlines()]
+    assert 2 <= len(lines) == len({line["key"] for line in lines}) < 400
