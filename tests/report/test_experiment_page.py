@@ -79,6 +79,20 @@ def find_texts(value):
     return [text for part in inner for text in find_texts(part)]
 
 
+def test_no_name_turns_the_direction_of_the_text(tmp_path, lines):
+    spec = make_spec(title="Table \u202e2")
+    spec["methods"][0]["title"] = "Ours \u2067"
+    spec["datasets"][0] |= {"title": "M\u202dNIST", "classes": ["a\u202e", "b"]}
+    folder = make_folder(tmp_path, lines, spec)
+    for path in write_report(folder):
+        text = path.read_text(encoding="utf-8")
+        assert not [
+            letter for letter in text if "\u202a" <= letter <= "\u202e" or "\u2066" <= letter <= "\u2069"
+        ]
+    data = Reader(write_html(folder).read_text(encoding="utf-8")).data()
+    assert (data["titles"][0], data["classes"][0][0]) == ("Ours [U+2067]", "a[U+202E]")
+
+
 def test_the_page_loads_nothing_and_leads_nowhere_else(tmp_path, lines):
     text = write_html(make_folder(tmp_path, lines, make_spec())).read_text(encoding="utf-8")
     reader = Reader(text)
