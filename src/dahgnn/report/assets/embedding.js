@@ -36,7 +36,8 @@ function meet(node, panel) {
 const wrong = data.panels.map(panel => new Set(panel.wrong));
 const maps = data.panels.map((panel, place) => createMap(find('panel-' + place), {
   x: Float32Array.from(panel.x), y: Float32Array.from(panel.y), name: panel.title,
-  describe: node => `node ${node}, true: ${named(data.labels[node])}, predicted: ${named(panel.predictions[node])}`,
+  describe: node => `node ${node}, true: ${named(data.labels[node])}, ` +
+    `predicted: ${named(panel.predictions[node])}`,
   onPoint: node => meet(node, place),
   // A tap is a click; not every touch screen sends the movement before it.
   onChoose: node => meet(node, place)}));

@@ -281,7 +281,8 @@ function showLoop(rows) {
       make('td', '', count(number)), make('td', '', percent(number / rows.length))));
   const listed = [...rows.slice(0, MOST_LISTED)].map(i =>
     make('li', '', button(cut(ids[i]), 'link', () => open(i, true))));
-  if (rows.length > MOST_LISTED) listed.push(make('li', '', `… and ${count(rows.length - MOST_LISTED)} more`));
+  const rest = rows.length - MOST_LISTED;
+  if (rest > 0) listed.push(make('li', '', `… and ${count(rest)} more`));
   panel.replaceChildren(
     make('h3', '', rows.length === 1 ? '1 row' : `${count(rows.length)} rows`, button('close', 'mode', close)),
     make('table', '', head('Predicted', 'Rows', 'Share'), make('tbody', '', ...classRows)),
