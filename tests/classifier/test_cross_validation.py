@@ -78,6 +78,8 @@ def test_folds_that_cannot_be_are_refused():
         LabelledKFold(1)
     with pytest.raises(ValueError, match="at most 2, the labelled rows in classes with two or more. Got 3"):
         next(LabelledKFold(3).split(np.zeros((5, 1)), [0, 0, 1, -1, -1]))
+    with pytest.raises(ValueError, match="'y' parameter of LabelledKFold must be labels, .* Got None"):
+        next(LabelledKFold(3).split(np.zeros((5, 1)), None))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         next(LabelledKFold(2).split(np.zeros((4, 1)), [0, 0, 1, 1, -1]))
 

@@ -54,6 +54,7 @@ def test_pandas_has_a_missing_of_its_own():
     assert known.tolist() == [True, False, True]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @pytest.mark.parametrize(
     ("dtype", "values"),
     [
@@ -72,11 +73,11 @@ def test_types_of_pandas_come_back_as_they_are(dtype, values):
     whole = pandas.Series(values).astype(dtype)
     gap = whole.reindex([0, 5, 1, 2])
     assert gap.dtype == dtype
-    for series in (whole, gap):
+    for series in (whole, gap, gap.to_frame()):
         classes, encoded = encode_labels(series, len(series))
         assert classes.tolist() == sorted(set(values))
         assert {type(label) for label in classes.tolist()} == {type(values[0])}
-        assert encoded.tolist() == [1, 0, 1] if series is whole else [1, -1, 0, 1]
+        assert encoded.tolist() == ([1, 0, 1] if series is whole else [1, -1, 0, 1])
 
 
 @pytest.mark.parametrize(

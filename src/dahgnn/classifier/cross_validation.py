@@ -54,7 +54,7 @@ class LabelledKFold(BaseCrossValidator):  # type: ignore[misc]
         return int(self.n_splits)
 
     def split(
-        self, X: ArrayLike, y: ArrayLike, groups: object = None
+        self, X: ArrayLike, y: ArrayLike | None, groups: object = None
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Yield the rows to train with and the rows to test, for each fold.
 
@@ -67,6 +67,8 @@ class LabelledKFold(BaseCrossValidator):  # type: ignore[misc]
         groups
             Not used; here because scikit-learn passes it.
         """
+        if y is None:
+            raise bad_value("y", type(self).__name__, "labels, some of which may be unknown", None)
         labels, known = known_labels(y)
         check_consistent_length(X, known)
         fold = np.full(len(known), -1)

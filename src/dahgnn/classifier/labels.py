@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from enum import Enum
 from numbers import Integral, Number
@@ -48,11 +48,11 @@ def known_labels(y: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def _as_array(y: Any) -> Array:
-    if not hasattr(y, "dtype"):
-        return np.asarray(y, dtype=object)  # NumPy would write a NaN between words as a word
-    if not isinstance(y.dtype, np.dtype) and hasattr(y, "astype"):
+    kind = getattr(y, "dtype", None)
+    if hasattr(y, "astype") and not isinstance(kind, np.dtype):
         return np.asarray(y.astype(object))  # of whole numbers with a gap pandas would make decimal ones
-    return np.asarray(y)
+    # NumPy would write a NaN between words as a word.
+    return np.asarray(y, dtype=object if kind is None else None)
 
 
 def _simplify(values: Array) -> Array:
@@ -129,7 +129,7 @@ def find_classes(labels: Array) -> Array:
     if labels.dtype.kind != "O":
         return np.unique(labels)
     try:
-        different = set(labels.tolist())
+        different = dict.fromkeys(labels.tolist())  # a set would have another order in each process
     except TypeError as error:
         raise bad_type("y", _OWNER, "labels that have a hash, such as numbers or words", error) from error
     classes = np.empty(len(different), dtype=object)
@@ -137,7 +137,7 @@ def find_classes(labels: Array) -> Array:
     return classes
 
 
-def _in_order(labels: set[Any]) -> list[Any]:
+def _in_order(labels: Collection[Any]) -> list[Any]:
     try:
         return sorted(labels)
     except TypeError:

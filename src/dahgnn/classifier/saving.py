@@ -42,7 +42,11 @@ _OF_LABELS = ("labelled_indices", "held_out_indices", "held_out_distributions")
 _BESIDE = "beside."
 _KINDS = {"i": int, "u": np.uint64, "f": float, "b": bool, "U": str}
 # Types whose values are written as words, and made of words by themselves.
-_BY_WORD: dict[str, type[Fraction | Decimal]] = {"Fraction": Fraction, "Decimal": Decimal}
+_BY_WORD: dict[str, type[Fraction | Decimal | int]] = {
+    "Fraction": Fraction,
+    "Decimal": Decimal,
+    "int": int,  # beyond 64 bits
+}
 
 
 class Saved(NamedTuple):

@@ -66,7 +66,7 @@ def choose_scaling(rows: NDArray[Any], kind: str) -> Scaling:
     """
     check_choice("scale", kind, SCALES, _OWNER)
     d = rows.shape[1]
-    largest = np.abs(rows).max(0).astype(np.float64)
+    largest = np.maximum(rows.max(0), -rows.min(0)).astype(np.float64)
     if kind == "none":
         _check_unscaled(largest.max())
         return _as_scaling(np.zeros(d), np.ones(d))
