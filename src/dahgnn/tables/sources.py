@@ -34,7 +34,8 @@ class UnsupportedCells:
     type: str
 
 
-# An array holds numbers (NaN is missing), flags, or texts as objects (None is missing).
+# An array holds numbers (NaN is missing), flags, texts as objects (None is missing), dates as datetime64[s]
+# (NaT is missing), or in two dimensions vectors (a row of NaN is missing).
 Cells = np.ndarray | UnsupportedCells
 Texts = list[str | None]
 
@@ -218,7 +219,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         if not path.exists():
             raise FileNotFoundError(f"There is no file {path}.")
         if not path.is_file():
-            raise OSError(f"{path} must be a regular file. Got a device or pipe. Save its content to a file.")
+            raise OSError(
+                f"{path} must be a regular file. Got a device or pipe. Save its content to a file, or send it to "
+                "standard input: - with --format."
+            )
         file = path.open("rb")
     except PermissionError as error:
         raise PermissionError(f"The file {path} cannot be read: permission denied.") from error
