@@ -220,8 +220,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             raise FileNotFoundError(f"There is no file {path}.")
         if not path.is_file():
             raise OSError(
-                f"{path} must be a regular file. Got a device or pipe. Save its content to a file, or send it "
-                "to standard input: - with --format."
+                f"{path} must be a regular file. Got a device or pipe. Save its content to a file, "
+                "or send it to standard input: - with --format."
             )
         file = path.open("rb")
     except PermissionError as error:
