@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 import subprocess
+import sys
 from urllib.parse import quote
 
 import numpy as np
@@ -71,6 +72,11 @@ def test_the_page_repeats_and_loads_nothing():
     targets = {a["id"] for _, a in reader.elements if "id" in a}
     assert {address[1:] for address in reader.addresses()} <= targets
     assert not any(name.startswith("on") for _, a in reader.elements for name in a)
+
+
+def test_the_page_needs_no_plotly(monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    assert "Plotly" not in fit_page(make_view())
 
 
 def test_the_page_of_a_small_table_is_small():
@@ -218,7 +224,9 @@ def test_the_accuracy_is_the_one_large_number_and_its_interval_stands_beside_it(
     view = make_view(given=np.arange(60) % 3, estimate=(0.942, 0.91, 0.968))
     right = (view.held_out_probabilities.argmax(1) == view.held_out % 3).mean()
     assert f"{100 * right:.1f} % of 20 held-out labels are right" in " ".join(read(view).text.split())
-    assert "No label was held out" in read(make_view(**NONE_HELD_OUT)).text
+    text = read(make_view(**NONE_HELD_OUT)).text
+    assert "No label was held out, so nothing tells" in text
+    assert "No label was held out, so none can be doubted." in text
 
 
 def test_the_page_says_what_held_out_labels_say():
