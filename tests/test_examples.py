@@ -124,6 +124,10 @@ def test_the_code_of_the_how_to_runs(tmp_path, monkeypatch):
     ):
         lines = [f"{a},{b},{label}" for (a, b, *_), label in zip(rows, labels, strict=True)]
         Path(file).write_text("\n".join(["a,b,colour", *lines]))
+    cells = [
+        f"{a:.3f};{b:.3f};{label}".replace(".", ",") for (a, b, *_), label in zip(rows, names, strict=True)
+    ]
+    Path("export.csv").write_text("\n".join(["Länge;Breite;art", *cells]), encoding="cp1252")
     known = {
         "X": rows,
         "y": np.where(np.arange(150) < 60, y, -1),
