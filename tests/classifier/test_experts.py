@@ -243,7 +243,7 @@ def test_settings_are_chosen_by_so_many_rows_at_the_most(monkeypatch):
     for name, most in (("linear", 30), ("kernel", 21)):
         expert = FEATURE_EXPERTS[name]
         assert expert.choose(rows) == expert.choose(rows.take(rows.sample(most)))
-    seen, fit_all, kernel = [], experts.fit_logistic, experts._kernel
+    seen, fit_all, kernel = [], experts.fit_logistic, experts.gaussian_kernel
 
     def watch(features, labels, n_classes, counts, *rest):
         seen.append((len(features), int((counts > 0).sum(1).max())))
@@ -252,7 +252,9 @@ def test_settings_are_chosen_by_so_many_rows_at_the_most(monkeypatch):
     monkeypatch.setattr(experts, "fit_logistic", watch)
     LinearExpert().choose(rows)
     assert seen == [(30, 20)]  # two of three parts
-    monkeypatch.setattr(experts, "_kernel", lambda *given: seen.append(len(given[0])) or kernel(*given))
+    monkeypatch.setattr(
+        experts, "gaussian_kernel", lambda *given: seen.append(len(given[0])) or kernel(*given)
+    )
     KernelExpert().choose(rows)
     assert set(seen[1:]) == {21}
 
@@ -318,8 +320,10 @@ def test_the_kernel_has_so_many_centres_at_the_most(monkeypatch):
 def test_many_rows_are_predicted_in_parts(monkeypatch):
     model = fit(KernelExpert(), make(), (0.2, 0.1))
     many = draw(1005, 5)
-    whole, seen, kernel = model.predict(many), [], experts._kernel
-    monkeypatch.setattr(experts, "_kernel", lambda *given: seen.append(len(given[0])) or kernel(*given))
+    whole, seen, kernel = model.predict(many), [], experts.gaussian_kernel
+    monkeypatch.setattr(
+        experts, "gaussian_kernel", lambda *given: seen.append(len(given[0])) or kernel(*given)
+    )
     monkeypatch.setattr(experts, "_BLOCK", 4000)  # a hundred rows by forty centres
     np.testing.assert_allclose(model.predict(many), whole, atol=1e-6)
     assert seen == [100] * 10 + [5]
@@ -340,7 +344,7 @@ def test_the_kernel_model_does_not_mind_products_that_round_more():
     try:
         torch.set_float32_matmul_precision("medium")
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = experts._kernel(rows, rows, 0.3)
+            found = experts.gaussian_kernel(rows, rows, 0.3)
     finally:
         torch.set_float32_matmul_precision(before)
     assert found.dtype == torch.float32

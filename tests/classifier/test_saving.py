@@ -21,7 +21,7 @@ from dahgnn.classifier.saving import (
     load_with_notes,
     save_classifier,
 )
-from dahgnn.classifier.stacking import CANDIDATES, Candidate, Stack
+from dahgnn.classifier.stacking import CANDIDATES, SECOND_CANDIDATES, Candidate, Stack
 from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.files.tensors import read_tensors, write_tensors
 
@@ -110,7 +110,8 @@ def test_every_candidate_comes_back(tmp_path, metric):
     stack = after.ensemble_.combined.stack
     plain = Candidate("plain-poisson", 0.1)
     assert stack == before.ensemble_.combined.stack
-    assert stack.candidates == tuple(each for each in CANDIDATES if metric == "local-scale" or each != plain)
+    everybody = (*CANDIDATES, *SECOND_CANDIDATES)
+    assert stack.candidates == tuple(each for each in everybody if metric == "local-scale" or each != plain)
     assert after.combination_ == before.combination_
     rows = FEATURES + 0.1
     np.testing.assert_array_equal(after.predict_proba(rows), before.predict_proba(rows))

@@ -9,6 +9,7 @@ from dahgnn.classifier.stacking import (
     EXPERT_TITLES,
     FAVOURITE,
     POISSON_EXPERTS,
+    SECOND_CANDIDATES,
     Candidate,
     Stack,
     learn_stack,
@@ -119,8 +120,9 @@ def test_the_favourites_stay_where_nobody_is_worth_anything():
 
 
 def test_each_candidate_is_there_once_and_has_a_title():
-    assert len(set(CANDIDATES)) == len(CANDIDATES)
-    assert {candidate.expert for candidate in CANDIDATES} == set(EXPERT_TITLES)
+    everybody = (*CANDIDATES, *SECOND_CANDIDATES)
+    assert len(set(everybody)) == len(everybody)
+    assert {candidate.expert for candidate in everybody} == set(EXPERT_TITLES)
     assert {Candidate(expert, FAVOURITE.strength) for expert in POISSON_EXPERTS} <= set(CANDIDATES)
 
 

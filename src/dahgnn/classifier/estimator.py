@@ -79,7 +79,8 @@ class DAHGNNClassifier(
     `fit` takes all rows, labelled or not, and joins each with its nearest neighbours in a hypergraph, where
     "near" counts how dense the place is. Networks, each a `DAHGNN`, are trained on it. Beside them stand a
     linear model, a kernel model, decision trees if there are not many columns, and labels that spread over
-    the neighbours by themselves. Labels that each of them has not seen decide how much it counts. New rows
+    the neighbours by themselves. If there are not many labels, a further kernel model learns from what all
+    of them say together, too. Labels that each of them has not seen decide how much it counts. New rows
     attach to the fitted ones.
 
     Parameters
@@ -138,7 +139,8 @@ class DAHGNNClassifier(
         The probabilities of its classes.
     combination_ : dict of str to float
         How much each expert counts: "networks", "linear", "kernel" and "trees" (models of the features
-        alone), "poisson" and "laplace" (labels that spread over the neighbours by themselves),
+        alone), "self-trained" (a kernel model that also learns from what all others say together),
+        "poisson" and "laplace" (labels that spread over the neighbours by themselves),
         "plain-poisson" (likewise, over neighbours by plain distance).
     embedding_ : array, (n, c)
         The last output of the networks, before the softmax: their mean.

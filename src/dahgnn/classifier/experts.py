@@ -27,7 +27,7 @@ _PENALTIES = (0.03, 0.3, 3.0, 30.0)
 # How fast the kernel falls, in the mean squared distance of a row to the mean, and its ridge.
 _WIDTHS, _RIDGES = (0.25, 1.0, 3.0), (1e-3, 1e-2, 1e-1, 1.0)
 # Of a row that counts much: with less, rounding makes the system unsolvable.
-_LEAST_RIDGE = 1e-4
+LEAST_RIDGE = 1e-4
 # By what the kernel model's scores, which are near 0 and 1, are multiplied before the softmax.
 _SHARPNESS = 4.0
 # Labelled rows by which the linear and the kernel model choose settings, and centres of the latter, at most.
@@ -208,12 +208,11 @@ class KernelModel:
         """Return the probabilities of rows (q, d), (q, parts, c)."""
         step = max(1, _BLOCK // max(1, len(self.centres)))
         blocks = [
-            _kernel(some, self.centres, self.width) @ self.coefficients.flatten(1)
+            gaussian_kernel(some, self.centres, self.width) @ self.coefficients.flatten(1)
             for some in features.split(step)
         ]
         scores = torch.cat(blocks).unflatten(1, self.intercepts.shape) + self.intercepts
-        distributions: Tensor = (_SHARPNESS * scores).softmax(2)
-        return distributions
+        return as_distributions(scores)
 
     def last(self) -> KernelModel:
         """Return the model of the last part alone."""
@@ -246,7 +245,9 @@ class KernelExpert:
         targets = torch.from_numpy(rows.targets - rows.targets.mean(0)).to(rows.features.device)
         spread = float((rows.features - rows.features.mean(0)).double().square().sum(1).mean()) or 1.0
         widths = [width / spread for width in _WIDTHS]
-        kernels = torch.stack([_kernel(rows.features, rows.features, width).double() for width in widths])
+        kernels = torch.stack(
+            [gaussian_kernel(rows.features, rows.features, width).double() for width in widths]
+        )
         values, vectors = torch.linalg.eigh(kernels)
         rotated, squares = vectors.mT @ targets, vectors**2
         errors = []  # of each ridge, (widths,)
@@ -263,8 +264,8 @@ class KernelExpert:
         centres = rows.sample(_MOST_CENTRES)
         rows = rows.take(centres)
         device = rows.features.device
-        kernel = _kernel(rows.features, rows.features, width).double()
-        ridges = np.maximum(ridge / np.maximum(rows.weights, 1e-6), _LEAST_RIDGE)
+        kernel = gaussian_kernel(rows.features, rows.features, width).double()
+        ridges = np.maximum(ridge / np.maximum(rows.weights, 1e-6), LEAST_RIDGE)
         kernel += torch.from_numpy(ridges).to(device).diag()
         coefficients = rows.features.new_zeros((len(rows), len(parts), rows.n_classes))
         intercepts = rows.features.new_zeros((len(parts), rows.n_classes))
@@ -288,7 +289,12 @@ class KernelExpert:
         )
 
 
-def _kernel(here: Tensor, there: Tensor, width: float) -> Tensor:
+def as_distributions(scores: Tensor) -> Tensor:
+    """Return the kernel model's scores, (…, c), as distributions."""
+    return (_SHARPNESS * scores).softmax(-1)
+
+
+def gaussian_kernel(here: Tensor, there: Tensor, width: float) -> Tensor:
     """Return exp(−width ‖x − y‖²) of all pairs, (q, l)."""
     middle = there.mean(0)  # without it, far from zero, distances are small differences of large numbers
     work = working_precision(here.dtype)  # a product that rounds more would leave no positive definite matrix

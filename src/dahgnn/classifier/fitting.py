@@ -24,6 +24,7 @@ from dahgnn.classifier.judgement import (
 )
 from dahgnn.classifier.labels import split_labels
 from dahgnn.classifier.opinions import Graphs, Known, Opinions, balance
+from dahgnn.classifier.self_training import learn_again
 from dahgnn.classifier.stacking import Candidate, learn_stack
 from dahgnn.classifier.stages import Trained, TrainingStage, train_in_stages
 from dahgnn.classifier.startup import await_device
@@ -250,6 +251,7 @@ class Fitter:
             [*unseen, mean_distributions(trained.logits)],
             self.surroundings.graphs,
         )
+        learn_again(opinions)
         candidates = opinions.candidates
         held = [opinions.held_out(candidate) for candidate in candidates]
         places = np.concatenate([np.empty(0, np.int64), *known.held_places])

@@ -59,6 +59,28 @@ def count_held_out(known: Known, places: Array) -> Array:
     return np.asarray(known.weights[places] / np.bincount(places, minlength=len(known.rows))[places])
 
 
+def learn_without(
+    candidates: Sequence[Candidate], held: Sequence[Array], known: Known, unseen: Array | None = None
+) -> Stack:
+    """Learn a combination from all held-out labels but some.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        All there are.
+    held : sequence of array, (h, c)
+        What each says of the held-out labels, fold by fold.
+    known : Known
+        The labels.
+    unseen : array of int, optional
+        Places of labels that the combination must not see, in whatever fold they are held out.
+    """
+    places = np.concatenate([np.empty(0, np.int64), *known.held_places])
+    train = np.isin(places, [] if unseen is None else unseen, invert=True)
+    counts = count_held_out(known, places)
+    return learn_stack(candidates, [each[train] for each in held], known.labels[places][train], counts[train])
+
+
 def judge_held_out(
     candidates: list[Candidate],
     held: list[Array],
@@ -86,13 +108,10 @@ def judge_held_out(
     parts = np.repeat(np.arange(len(known.folds)), [len(fold) for fold in known.folds])
     if len(known.folds) == 1:
         parts = np.random.default_rng(0).permutation(len(places)) % _PARTS
-    labels, counts = known.labels[places], count_held_out(known, places)
     said = np.empty((len(places), known.n_classes))
     for part in np.unique(parts):
         test = parts == part
-        # A label that is held out in several folds must not be seen in another of them, either.
-        train = ~np.isin(places, places[test])
-        stack = learn_stack(candidates, [each[train] for each in held], labels[train], counts[train])
+        stack = learn_without(candidates, held, known, places[test])
         said[test] = _apply(stack, candidates, [each[test] for each in held])
     if factors is not None:
         said *= factors

@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.classifier.experts import FeatureExpert, KernelExpert, LabelledRows, LinearExpert, Model
-from dahgnn.classifier.stacking import CANDIDATES, POISSON_EXPERTS, Candidate
+from dahgnn.classifier.stacking import (
+    CANDIDATES,
+    POISSON_EXPERTS,
+    SECOND_CANDIDATES,
+    Candidate,
+)
 from dahgnn.classifier.trees import TreesExpert
 from dahgnn.graph.diffusion import Given, SimilarityGraph
 
@@ -142,6 +147,8 @@ class Opinions:
         Those of the experts that there are.
     models : dict of str to Model
         The experts that look at features, as they are in the end.
+    settings : dict
+        What these have chosen, by the name of the expert.
     potentials : dict of str to array, (n, c)
         Poisson learning's, by the name of the expert.
     sample : array of int, (s,)
@@ -151,16 +158,18 @@ class Opinions:
     def __init__(
         self, features: Tensor, known: Known, networks: Sequence[Array], graphs: Graphs | None
     ) -> None:
-        self.known = known
+        self.features, self.known = features, known
         self.candidates: list[Candidate] = []
         self.models: dict[str, Model] = {}
+        self.settings: dict[str, Any] = {}
         self.potentials: dict[str, Array] = {}
         self.sample = _sample_others(known, len(features))
         self._said: dict[Candidate, _Said] = {}
+        self._graph = graphs and graphs.chosen
         self._given = [known.given(part) for part in known.parts]
         self._folds = [torch.from_numpy(fold).to(features.device) for fold in known.folds]
         said = torch.from_numpy(np.stack(networks if known.refit else networks[-1:], 1))
-        self._hear("networks", said.to(features), graphs and graphs.chosen)
+        self._hear("networks", said.to(features), self._graph)
         rows = LabelledRows(
             features[torch.from_numpy(known.rows).to(features.device)],
             known.labels,
@@ -169,15 +178,32 @@ class Opinions:
         )
         for name, expert in FEATURE_EXPERTS.items():
             if expert.suits(rows):
-                model = expert.fit(rows, known.parts, expert.choose(rows.take(known.seen())))
+                self.settings[name] = expert.choose(rows.take(known.seen()))
+                model = expert.fit(rows, known.parts, self.settings[name])
                 self.models[name] = model.last()
-                self._hear(name, model.predict(features), graphs and graphs.chosen)
+                self._hear(name, model.predict(features), self._graph)
         if graphs is not None:
             self._hear("laplace", None, graphs.chosen)
             for name, graph in zip(POISSON_EXPERTS, graphs, strict=True):
                 if graph is not None:
                     self._hear(name, self._spread(name, graph), graph)
         self.candidates = [candidate for candidate in CANDIDATES if candidate in self._said]
+
+    def add(self, name: str, model: Model, priors: Tensor) -> None:
+        """Take in an expert of features that has come later.
+
+        Parameters
+        ----------
+        name : str
+            The expert, which has candidates among `SECOND_CANDIDATES`.
+        model : Model
+            What it is in the end, for new rows.
+        priors : Tensor, (n, parts, c)
+            What it says of all rows by each part of the labels.
+        """
+        self.models[name] = model
+        self._hear(name, priors, self._graph)
+        self.candidates += [each for each in SECOND_CANDIDATES if each.expert == name and each in self._said]
 
     def of(self, candidate: Candidate) -> Array:
         """Return a candidate's distributions for all rows, (n, c)."""
@@ -203,7 +229,7 @@ class Opinions:
         graph : SimilarityGraph or None
             To be smooth on.
         """
-        for candidate in (each for each in CANDIDATES if each.expert == name):
+        for candidate in (each for each in (*CANDIDATES, *SECOND_CANDIDATES) if each.expert == name):
             if candidate.strength == np.inf and priors is not None:
                 said = priors
             elif graph is None:

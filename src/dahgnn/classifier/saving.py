@@ -22,7 +22,7 @@ from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation
 from dahgnn.classifier.estimator import STOPPED, DAHGNNClassifier
 from dahgnn.classifier.judgement import Estimate
 from dahgnn.classifier.opinions import FEATURE_EXPERTS
-from dahgnn.classifier.stacking import POISSON_EXPERTS, Candidate, Stack
+from dahgnn.classifier.stacking import POISSON_EXPERTS, SELF_TRAINED, Candidate, Stack
 from dahgnn.classifier.trees import TreesModel
 from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.files.tensors import read_tensors, write_tensors
@@ -40,6 +40,8 @@ _REMEDY = "Write it anew with save_classifier."
 _OF_LABELS = ("labelled_indices", "held_out_indices", "held_out_distributions")
 # Tensors that a caller keeps beside the classifier begin so.
 _BESIDE = "beside."
+# Who makes the models of features from their arrays; the self-trained one is a kernel model, too.
+_READERS = {**FEATURE_EXPERTS, SELF_TRAINED: FEATURE_EXPERTS["kernel"]}
 _KINDS = {"i": int, "u": np.uint64, "f": float, "b": bool, "U": str}
 # Types whose values are written as words, and made of words by themselves.
 _BY_WORD: dict[str, type[Fraction | Decimal | int]] = {
@@ -303,8 +305,7 @@ def _rebuild_ensemble(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
 def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], n_classes: int) -> Combined:
     saved = header["stack"]
     models = {
-        name: FEATURE_EXPERTS[name].from_arrays(_arrays(tensors, f"expert.{name}."))
-        for name in header["experts"]
+        name: _READERS[name].from_arrays(_arrays(tensors, f"expert.{name}.")) for name in header["experts"]
     }
     a_row = tensors["features"][:1, :-1]
     for name, model in models.items():

@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     expert : str
-        "networks", "linear", "kernel", "trees", "poisson", "plain-poisson" or "laplace".
+        "networks", "linear", "kernel", "trees", "poisson", "plain-poisson", "laplace" or "self-trained".
     strength : float
         λ of `SimilarityGraph.smooth`; infinite leaves the opinion as it is.
     """
@@ -46,6 +46,7 @@ EXPERT_TITLES = {
     "poisson": "Poisson learning",
     "plain-poisson": "Poisson learning on neighbours by plain distance",
     "laplace": "Laplace learning",
+    "self-trained": "a self-trained kernel model",
 }
 
 # Poisson learning: on the chosen neighbours, and on those by plain distance.
@@ -65,6 +66,9 @@ CANDIDATES = (
     Candidate("networks", 0.1),
     Candidate("networks", math.inf),
 )
+# The expert that learns from the combination of all others, and its candidates.
+SELF_TRAINED = "self-trained"
+SECOND_CANDIDATES = (Candidate(SELF_TRAINED, 0.1), Candidate(SELF_TRAINED, math.inf))
 # Who is believed where no label is held out. Where some are, half of the weight before them is in these, half
 # in all candidates alike.
 _FAVOURITES = {FAVOURITE: 0.75, Candidate("linear", 0.1): 0.25}
