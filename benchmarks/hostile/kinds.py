@@ -12,6 +12,7 @@ from hostile.file_cases import absurd_shape, broken_file, other_clothes
 from hostile.folder_cases import odd_folder
 from hostile.model_cases import swapped_files, tampered_model
 from hostile.option_cases import odd_options
+from hostile.picture_cases import odd_pictures
 from hostile.table_cases import odd_table
 from hostile.trial import Trial
 
@@ -30,6 +31,7 @@ KINDS: dict[str, Kind] = {
     "clothes": Kind(other_clothes, 6),
     "shapes": Kind(absurd_shape, 2),
     "tables": Kind(odd_table, 18),
+    "pictures": Kind(odd_pictures, 4),
     "options": Kind(odd_options, 12),
     "models": Kind(tampered_model, 12),
     "swaps": Kind(swapped_files, 2),

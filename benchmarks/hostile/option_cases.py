@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 from hostile.prepared import copied, use_small_images, write_experiment
 from hostile.results import FIT, demand_written
@@ -30,26 +32,36 @@ def odd_options(trial: Trial) -> None:
     COMMANDS[command](trial)
 
 
-def _with_odd(
-    trial: Trial, numbers: tuple[str, ...], words: tuple[str, ...], paths: tuple[str, ...]
-) -> list[str]:
-    """Return one or two odd options of those that there are."""
-    options = [
-        (option, values)
-        for group, values in ((numbers, NUMBERS), (words, WORDS), (paths, PATHS))
-        for option in group
-    ]
+def _with_odd(trial: Trial, command: str) -> list[str]:
+    """Return one or two options of a command with odd values; a new option is among them by itself."""
+    options = _options_of(command)
     chosen = trial.random.choice(len(options), size=int(trial.random.integers(1, 3)), replace=False)
-    return [word for place in chosen for word in (options[place][0], trial.pick(options[place][1]))]
+    words = []
+    for place in chosen:
+        name, kind, takes_value = options[place]
+        values = {int: NUMBERS, float: NUMBERS, Path: PATHS}.get(kind, WORDS + NUMBERS)
+        words += [name, trial.pick(values)] if takes_value else [name]
+    return words
+
+
+def _options_of(command: str) -> list[tuple[str, object, bool]]:
+    """Return the name of each option of a command, the type of its value, and whether it takes one."""
+    from dahgnn.cli.parser import make_parser
+
+    parsers = make_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    actions = parsers[command]._actions  # type: ignore[call-overload, index]
+    return [
+        (each.option_strings[-1], each.type, each.nargs != 0)
+        for each in actions
+        if each.option_strings and each.dest != "help"
+    ]
 
 
 def _fit(trial: Trial) -> None:
     copied(trial.ready, f"{OLD}.csv", trial.folder).rename(trial.folder / "data.csv")
-    words = ("--label", "--id", "--drop", "--scale", "--map", "--device", "--networks", "--keep", "--missing",
-             "--encoding", "--delimiter", "--class-weight")  # fmt: skip
-    odd = _with_odd(trial, ("-k", "--seed", "--networks", "--validation"), words, ("--out",))
+    odd = _with_odd(trial, "fit")
     ended = trial.command("fit", "data.csv", "--label", LABEL, "--out", "out", *FIT, *odd)
-    if ended.status == OK and not {"-", "/dev/null"} & set(odd):
+    if ended.status == OK and not {"-", "/dev/null", "--dry-run", "--json"} & set(odd):
         demand_written(trial, ended)
 
 
@@ -61,7 +73,7 @@ def _predict(trial: Trial) -> None:
     model = copied(trial.ready, OLD, trial.folder)
     table = copied(trial.ready, f"{OLD}.csv", trial.folder)
     before = (model / "model.safetensors").read_bytes()
-    odd = _with_odd(trial, (), ("--id", "--json"), ("--out",))
+    odd = _with_odd(trial, "predict")
     trial.command("predict", model, table, *odd)
     after = (model / "model.safetensors").read_bytes()
     trial.demand(before == after, "lost", "predict changed the model")
@@ -75,20 +87,44 @@ def _predict_typo(trial: Trial) -> None:
     trial.demand(ended.status != OK, "wrong result", "predict --id with a column that is not there was taken")
 
 
+def _perhaps_json(trial: Trial, command: str) -> list[str]:
+    """Return --json for some cases, if the command has it."""
+    known = any(name == "--json" for name, _, _ in _options_of(command))
+    return ["--json"] if known and trial.random.random() < 0.5 else []
+
+
+def _answer_in_json(trial: Trial) -> None:
+    """Ask for JSON: standard output is JSON and nothing else."""
+    model = copied(trial.ready, OLD, trial.folder)
+    table = copied(trial.ready, f"{OLD}.csv", trial.folder)
+    commands: dict[str, tuple[object, ...]] = {
+        "fit": ("fit", table, "--label", LABEL, "--out", "out", *FIT),
+        "predict": ("predict", model, table, "--out", "labels.csv"),
+        "explain": ("explain", model, "--row", "1"),
+        "suggest": ("suggest", model),
+    }
+    name = trial.pick(list(commands))
+    ended = trial.command(*commands[name], "--json")
+    trial.demand(ended.status == OK, "wrong result", f"{name} --json was refused: {ended.err[-300:]}")
+    try:
+        json.loads(ended.out)
+    except ValueError:
+        trial.fail("wrong result", f"{name} --json printed {ended.out[:200]!r}")
+
+
 def _explain(trial: Trial) -> None:
     model = copied(trial.ready, OLD, trial.folder)
-    trial.command("explain", model, "--row", trial.pick(NUMBERS + WORDS), *trial.pick([(), ("--json",)]))
+    trial.command("explain", model, "--row", trial.pick(NUMBERS + WORDS), *_perhaps_json(trial, "explain"))
 
 
 def _suggest(trial: Trial) -> None:
     model = copied(trial.ready, OLD, trial.folder)
-    trial.command("suggest", model, "-n", trial.pick(NUMBERS), *trial.pick([(), ("--json",)]))
+    trial.command("suggest", model, "-n", trial.pick(NUMBERS), *_perhaps_json(trial, "suggest"))
 
 
 def _reproduce(trial: Trial) -> None:
     write_experiment(trial.folder)
-    numbers, words = ("--jobs",), ("--dataset", "--method", "--device")
-    odd = _with_odd(trial, numbers, words, ("--out", "--data"))
+    odd = _with_odd(trial, "reproduce")
     odd = ["1" if word in ("41", "1000000", "2", "1e3") else word for word in odd]  # no swarm of processes
     trial.command("reproduce", "spec.toml", "--out", "runs", "--jobs", "1", *odd)
 
@@ -102,7 +138,7 @@ def _report(trial: Trial) -> None:
 
 
 def _features(trial: Trial) -> None:
-    odd = _with_odd(trial, ("--seed",), ("--device",), ("--data",))
+    odd = [word for word in _with_odd(trial, "features") if word not in ("41", "1000000", "1e3")]
     name, epochs = trial.pick(["cifar10", *WORDS]), trial.pick(["1", "0", "-1", "nan"])
     trial.command("features", name, "--data", "data", "--epochs", epochs, *odd, before=use_small_images)
 
@@ -158,4 +194,5 @@ COMMANDS: dict[str, Callable[[Trial], None]] = {
     "demo": _demo,
     "words alone": _words_alone,
     "help": _help,
+    "JSON": _answer_in_json,
 }
