@@ -265,3 +265,11 @@ def test_the_program_replays_a_case_and_writes_lines(tmp_path):
     assert re.search(r"^options-0-3  \w+  ", done.stdout, re.M)
     assert '"case": "options-0-3"' in (tmp_path / "lines.jsonl").read_text()
     assert run_campaign("--only", "nothing-0-3").returncode == 1
+
+
+@pytest.mark.slow
+def test_three_hundred_cases_fail_nowhere():
+    """The campaign as it stands in the note: one to three minutes on two cores."""
+    done = run_campaign("--cases", 300, "--seed", 0)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^\| all \| 300 \| \d+ \| \d+ \| \d+ \| 0 \|", done.stdout, re.M)

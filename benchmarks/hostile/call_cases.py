@@ -88,6 +88,7 @@ def _demand_sound(classifier: Any, X: Any, n: int) -> np.ndarray:
     found = np.asarray(classifier.predict_proba(X))
     _demand(found.shape == (n, len(classifier.classes_)), f"probabilities of shape {found.shape}")
     _demand(np.isfinite(found).all() and np.allclose(found.sum(1), 1), "probabilities do not sum to one")
+    _demand(np.allclose(np.exp(classifier.predict_log_proba(X)), found), "log probabilities are others")
     _demand(
         set(np.asarray(classifier.predict(X)).tolist()) <= set(classifier.classes_.tolist()), "no such class"
     )

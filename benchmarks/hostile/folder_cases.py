@@ -10,7 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hostile.prepared import copied
-from hostile.results import FIT, MODEL, demand_one_fit, demand_written, marks_of, visible_files
+from hostile.results import (
+    FIT,
+    MODEL,
+    demand_one_fit,
+    demand_unmixed,
+    demand_written,
+    marks_of,
+    visible_files,
+)
 from hostile.sheets import LABEL, NEW, OLD
 from hostile.trial import OK, REFUSED, Trial
 
@@ -245,10 +253,28 @@ def _drop_swallows_nothing(trial: Trial) -> None:
     trial.command("fit", "--label", LABEL, "--out", "out", *FIT, "--drop", "x0", f"{OLD}.csv")
 
 
+def _two_fits_at_once(trial: Trial) -> None:
+    """Start a second fit into the same folder meanwhile: one waits, or is refused, and nothing is mixed."""
+    copied(trial.ready, f"{OLD}.csv", trial.folder)
+
+    def also_fit() -> None:
+        if not os.fork():
+            from dahgnn.cli.commands import main
+
+            os._exit(main(["fit", f"{OLD}.csv", "--label", LABEL, "--out", "out", *FIT]))
+
+    _fit(trial, "out", before=also_fit)
+    demand_unmixed(trial.folder / "out")
+    again = trial.command("fit", f"{NEW}.csv", "--label", LABEL, "--out", "out", *FIT)
+    trial.demand(again.status == OK, "lost", f"after two fits at once: {again.err[-300:]}")
+    demand_one_fit(trial.folder / "out", {}, _names(trial))
+
+
 TRICKS: list[Callable[[Trial], None]] = [
     _over_another_fit, _closed_folder, _closed_files, _unreadable_model, _unreadable_table,
     _a_folder_in_place_of_a_file, _a_file_in_place_of_the_folder, _a_missing_file, _the_folder_is_a_link,
     _a_file_is_a_link, _a_link_in_a_circle, _a_link_to_nowhere, _the_output_is_the_input,
     _predictions_over_the_fit, _two_tables_of_one_name, _output_dash, _input_dash,
     _names_that_are_not_utf8, _a_pipe_or_socket, _drop_swallows_nothing,
+    _two_fits_at_once,
 ]  # fmt: skip
