@@ -253,7 +253,8 @@ def signalled_start(trial: Trial) -> None:
     moment = float(trial.random.uniform(0.05, 6))
     trial.tell(f"python -m dahgnn {' '.join(PLANS['fit'].words)}: {number.name} after {moment:.2f} s")
     ended = _interrupt(trial, number, moment)
-    judge(ended, number)
+    # Python ends itself by SIGINT if the signal met a library that was running Python code of its own.
+    judge(ended, signal.SIGINT if ended.signal == signal.SIGINT else number)
     trial.outcome = "ok" if ended.status == OK else "interrupted"
     _check(trial, PLANS["fit"], ended)
 

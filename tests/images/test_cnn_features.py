@@ -189,6 +189,17 @@ def test_damaged_weights_are_trained_again(folder):
     assert torch.equal(load_features(path, "cifar10").features, before)
 
 
+@pytest.mark.parametrize(("epochs", "stays"), [(3, False), (2, True)])
+def test_the_checkpoint_of_a_training_that_is_done_does_not_stay(folder, epochs, stays):
+    """A kill may leave it after the weights are written; that of another training may still be wanted."""
+    path = features_path(folder, "cifar10")
+    checkpoint = path.with_name("cifar10-cnn-checkpoint.safetensors")
+    train_cnn(TRAIN, replace(SMALL, epochs=epochs), checkpoint=checkpoint)
+    path.unlink()
+    make_features("cifar10", TRAIN, TEST, folder, SMALL, callback=forbidden)
+    assert checkpoint.exists() == stays
+
+
 KILLED = """
 import os, signal, sys
 from small_images import SMALL, TEST, TRAIN

@@ -18,7 +18,13 @@ from dahgnn.checks import as_features, as_labels, bad_value, check_choice, check
 from dahgnn.environment import describe_device, installed_versions
 from dahgnn.files.tensors import read_tensors, tensors_digest, write_tensors
 from dahgnn.images.cnn import CNN13, CONFIGS, CNNConfig, check_images, pooled_features
-from dahgnn.images.cnn_training import CNNEpoch, TrainedCNN, images_digest, train_cnn
+from dahgnn.images.cnn_training import (
+    CNNEpoch,
+    TrainedCNN,
+    forget_checkpoint,
+    images_digest,
+    train_cnn,
+)
 from dahgnn.images.datasets import Dataset, Images
 from dahgnn.images.published import PUBLISHED
 
@@ -198,6 +204,7 @@ def _trained(
         with contextlib.suppress(ValueError):  # damaged weights are made again
             found = load_cnn(weights)
             if (found.images_digest, found.config) == (digest, config):
+                forget_checkpoint(checkpoint, digest, config)
                 return found
     trained = train_cnn(train, config, test=test, device=device, checkpoint=checkpoint, callback=callback)
     save_cnn(trained, weights)

@@ -313,6 +313,14 @@ class _Run:
             )
 
 
+def forget_checkpoint(path: Path, digest: str, config: CNNConfig) -> None:
+    """Remove the checkpoint of a training that is done, if a kill left it; that of another training stays."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        header, _ = read_tensors(path, _CHECKPOINT, "")
+        if (header.get("images_digest"), header.get("config")) == (digest, asdict(config)):
+            path.unlink()
+
+
 def images_digest(images: Images) -> str:
     """Name images and their labels by their content."""
     return tensors_digest({"pixels": images.pixels, "labels": images.labels})
