@@ -25,6 +25,10 @@ CODES = np.arange(60) % 3
         (np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10]), False),
         (np.array([0, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]), False),
         (np.array([3]), False),
+        (np.concatenate([np.arange(1, 41), np.arange(1, 26), np.arange(1, 36)]), True),
+        (np.concatenate([np.arange(1, 41), np.arange(2, 42)]), False),
+        (np.arange(96) % 12, False),
+        (np.arange(96) % 31, False),
     ],
 )
 def test_numbers_that_count_the_rows(values, counts):
@@ -141,3 +145,18 @@ def test_equal_rows_with_different_labels_are_counted(write):
     assert leaks(read_table(write(table_of(zeros)), label="y"))[0].startswith(
         "1 labelled row equals an earlier"
     )
+
+
+def test_numbers_that_rise_in_groups_are_named(write):
+    group = np.cumsum(np.tile([1, 2, 1], 12))
+    numbers = np.concatenate([group, group, group])
+    classes = NOISE.choice(["x", "y"], size=len(numbers))
+    rows = [(number, round(float(NOISE.normal()), 3), y) for number, y in zip(numbers, classes, strict=True)]
+    path = write(table_of(rows))
+    assert leaks(read_table(path, label="y")) == [
+        "The column 'a' rises from row to row and begins again a few times, as numbers of rows in groups do. "
+        "If it is that, leave it out with --drop."
+    ]
+    assert leaks(read_table(path, label="y", keep=["a"])) == []
+    months = [(1 + place % 12, b, y) for place, (_, b, y) in enumerate(rows)]
+    assert leaks(read_table(write(table_of(months)), label="y")) == []

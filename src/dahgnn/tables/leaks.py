@@ -21,10 +21,23 @@ _FEWEST_LABELS, _FEWEST_OF_CLASS = 30, 5
 _MOST_LABELS, _FIRST_LABELS = 2000, 200
 # Of the labels of a class, in the mean of the classes, that a telling column tells.
 _NEARLY_ALL = 0.98
+# Rows in the mean of the groups that a column counts anew: shorter ones may be months, hours or days.
+_FEWEST_OF_GROUP = 32
+# What is said of a column.
+_RISES = "rises from row to row, as numbers of rows do. If it is that, leave it out with --drop."
+_RISES_IN_GROUPS = (
+    "rises from row to row and begins again a few times, as numbers of rows in groups do. If it is that, "
+    "leave it out with --drop."
+)
+_TELLS = (
+    "tells nearly all labels by itself. If it is not known before the label is, leave it out with --drop."
+)
 
 
 def counts_rows(values: np.ndarray) -> bool:
     """Whether numbers count the rows: whole, none missing, and consecutive in any order or equally spaced.
+
+    Numbers that begin again with each of a few long groups of rows count, too.
 
     Parameters
     ----------
@@ -37,7 +50,18 @@ def counts_rows(values: np.ndarray) -> bool:
     if steps[0] != 0 and bool(np.all(steps == steps[0])):
         return True
     consecutive = values.max() - values.min() == len(values) - 1
-    return bool(consecutive and np.all(np.diff(np.sort(values)) == 1))
+    return bool(consecutive and np.all(np.diff(np.sort(values)) == 1)) or _counts_groups(values)
+
+
+def _counts_groups(values: np.ndarray) -> bool:
+    """Whether each number is the next one, or the first one again at the beginning of a long group."""
+    again = np.diff(values) != 1
+    return _are_long_groups(again) and bool(np.all(values[1:][again] == values[0]))
+
+
+def _are_long_groups(again: np.ndarray) -> bool:
+    """Whether few of the rows behind the first begin a group."""
+    return (1 + int(np.count_nonzero(again))) * _FEWEST_OF_GROUP <= len(again) + 1
 
 
 def find_leaks(
@@ -65,20 +89,13 @@ def find_leaks(
     labels = labels or (None,) * len(features)
     known = [row for row, label in enumerate(labels) if label is not None]
     codes = np.unique(np.array([labels[row] for row in known], dtype=str), return_inverse=True)[1]
-    rising: list[str] = []
-    telling: list[str] = []
+    found: dict[str, list[str]] = {sentence: [] for sentence in (_RISES, _RISES_IN_GROUPS, _TELLS)}
     for column, values in _values(columns, features):
-        is_category = column.kind == "category"
-        if column.kind == "number" and column.name not in kept and _rises(values):
-            rising.append(column.name)
-        if tells_label(values[known], codes, is_category=is_category):
-            telling.append(column.name)
-    notes = []
-    if rising:
-        notes.append(f"{_each(rising)} rises from row to row, as numbers of rows do. {_drop('it is that')}")
-    if telling:
-        remedy = _drop("it is not known before the label is")
-        notes.append(f"{_each(telling)} tells nearly all labels by itself. {remedy}")
+        if column.kind == "number" and column.name not in kept and (sentence := _how_it_rises(values)):
+            found[sentence].append(column.name)
+        if tells_label(values[known], codes, is_category=column.kind == "category"):
+            found[_TELLS].append(column.name)
+    notes = [f"{_each(names)} {sentence}" for sentence, names in found.items() if names]
     return [*notes, *_equal_rows(source, features, labels, known)]
 
 
@@ -86,10 +103,6 @@ def _each(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"The column {quoted(names[0])}"
     return f"Each of {len(names)} columns ({listed(names)})"
-
-
-def _drop(condition: str) -> str:
-    return f"If {condition}, leave it out with --drop."
 
 
 def _values(columns: Sequence[Column], features: np.ndarray) -> Iterator[tuple[Column, np.ndarray]]:
@@ -105,11 +118,17 @@ def _values(columns: Sequence[Column], features: np.ndarray) -> Iterator[tuple[C
             yield column, block[:, 0]
 
 
-def _rises(values: np.ndarray) -> bool:
-    """Whether there are many rows, and whole numbers that are greater in each row than in the one before."""
-    return len(values) >= _FEWEST_LABELS and bool(
-        np.all(np.diff(values) > 0) and np.all(np.trunc(values) == values)
-    )
+def _how_it_rises(values: np.ndarray) -> str | None:
+    """Return what to say of many whole numbers each of which is greater than the one before.
+
+    They may begin again with each of a few long groups, but no group with the number that ended the last.
+    """
+    steps = np.diff(values)
+    if len(values) < _FEWEST_LABELS or not np.all(np.trunc(values) == values) or not np.all(steps):
+        return None
+    if np.all(steps > 0):
+        return _RISES
+    return _RISES_IN_GROUPS if _are_long_groups(steps < 0) else None
 
 
 def tells_label(values: np.ndarray, codes: np.ndarray, *, is_category: bool = False) -> bool:
