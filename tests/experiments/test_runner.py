@@ -247,6 +247,13 @@ def test_a_process_whose_parent_is_gone_does_not_begin():
         assert subprocess.run([sys.executable, "-c", code, str(parent)], check=False).returncode == status
 
 
+@pytest.mark.parametrize(("parent", "status"), [(1, 0), (os.getpid(), 1)])
+def test_only_the_child_of_another_process_is_an_orphan_below_the_first(parent, status):
+    code = "import os; os.getppid = lambda: 1; from dahgnn.experiments.runner import _belong_to; "
+    code += f"_belong_to({parent})"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == status
+
+
 def test_what_goes_wrong_with_processes_is_said():
     with pytest.raises(OSError, match="A process that fitted was ended from outside"), _sharing_data():
         raise BrokenProcessPool

@@ -35,6 +35,7 @@ def test_a_line_that_cannot_be_written_leaves_those_before(tmp_path):
         ('{"a": 1}\n{"b": 2}', '{"a": 1}\n{"b": 2}\n'),
         ('{"a": 1}\n{"b": ', '{"a": 1}\n'),
         ('{"b": ', ""),
+        ('{"a": 1}\n' + "[" * 100_000, '{"a": 1}\n'),
     ],
 )
 def test_the_end_is_mended(tmp_path, caplog, content, mended):

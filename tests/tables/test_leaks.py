@@ -1,7 +1,10 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from dahgnn.tables.leaks import counts_rows, tells_label
+from dahgnn.tables.leaks import counts_rows, find_leaks, tells_label
+from dahgnn.tables.sources import Source
 from dahgnn.tables.table import read_table
 
 NOISE = np.random.default_rng(0)
@@ -160,3 +163,14 @@ def test_numbers_that_rise_in_groups_are_named(write):
     assert leaks(read_table(path, label="y", keep=["a"])) == []
     months = [(1 + place % 12, b, y) for place, (_, b, y) in enumerate(rows)]
     assert leaks(read_table(write(table_of(months)), label="y")) == []
+
+
+def test_equal_rows_are_found_in_little_memory():
+    features = NOISE.normal(size=(100, 10_000))
+    features[99] = features[0]
+    tracemalloc.start()
+    notes = find_leaks(Source(n_rows=100, cells={}), (), features, ("x",) * 99 + ("y",))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert notes[0].startswith("1 labelled row equals an earlier one with another label")
+    assert most < features.nbytes / 10

@@ -58,6 +58,17 @@ def test_other_files_and_hidden_ones_are_left_out(photos):
     assert "1 files that are no pictures were ignored: 'cat/notes.txt'." in table.notes
 
 
+def test_links_count_as_what_they_lead_to(photos, tmp_path):
+    folder, pixels = photos("cat/a.png", "../elsewhere/b.png")
+    (folder / "dog").symlink_to(tmp_path / "elsewhere")
+    table = read_table(folder)
+    assert (table.ids, table.labels) == (("cat/a.png", "dog/b.png"), ("cat", "dog"))
+    assert np.array_equal(table.features[1], pixels["../elsewhere/b.png"].ravel())
+    (tmp_path / "elsewhere" / "back").symlink_to(folder)
+    with pytest.raises(ValueError, match="photos/dog/back must not be a link to one that it is in"):
+        read_table(folder)
+
+
 def test_new_pictures_get_the_shape_of_the_fitted_ones(photos, tmp_path):
     folder, _ = photos("cat/a.png", "dog/b.png")
     fitted = read_table(folder)
@@ -77,7 +88,7 @@ def test_a_shape_can_be_chosen(photos):
     assert read_table(folder, reading=Reading(shape=(2, 3))).source.shape == (2, 3)
 
 
-@pytest.mark.parametrize("shape", [(2,), (2, 3, 4), (0, 3), (200, 200), (2.5, 3), ()])
+@pytest.mark.parametrize("shape", [(2,), (2, 3, 4), (0, 3), (200, 200), (2.5, 3), (True, True), (), 5, "ab"])
 def test_wrong_shapes_are_refused(shape):
     with pytest.raises(ValueError, match=r"The 'shape' parameter of Reading must be \(height, width\) or"):
         Reading(shape=shape)

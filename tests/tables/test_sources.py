@@ -16,10 +16,14 @@ from dahgnn.tables.table import read_table
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"encoding": "latin1x"}, ValueError, "an encoding that Python knows, .* Did you mean 'latin1'?"),
+        (
+            {"encoding": "latin1x"},
+            ValueError,
+            "an encoding of text that Python knows, .* Did you mean 'latin1'?",
+        ),
         ({"encoding": "klingon"}, ValueError, "Got 'klingon'. Files of Windows programs are often in cp1252"),
-        ({"encoding": "hex"}, ValueError, "an encoding that Python knows"),
-        ({"encoding": "a\0b"}, ValueError, "an encoding that Python knows"),
+        ({"encoding": "rot13"}, ValueError, "an encoding of text .* Got 'rot13'. Files of Windows"),
+        ({"encoding": "a\0b"}, ValueError, "an encoding of text that Python knows"),
         ({"encoding": 8}, TypeError, "'encoding' parameter of Reading must be text. Got 8"),
         ({"delimiter": ",,"}, ValueError, "'tab', or one ASCII character that is no letter, .* Got ',,'"),
         ({"delimiter": ""}, ValueError, "'tab', or one ASCII character"),

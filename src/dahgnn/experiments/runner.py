@@ -205,7 +205,8 @@ def _fit_elsewhere(spec: Spec, task: Task, group: list[Job], device: str, parent
 
 def _belong_to(parent: int) -> None:
     """Begin as a process that ends with its parent, or at once if the parent is already gone."""
-    if os.getppid() == 1 or not _is_alive(parent):
+    # The process 1 takes the children of those that are gone. In a container it may be the parent itself.
+    if os.getppid() == 1 != parent or not _is_alive(parent):
         os._exit(1)
     # These reach all processes of a terminal or a service. Only the parent acts, and ends this one.
     for number in (signal.SIGINT, signal.SIGTERM):

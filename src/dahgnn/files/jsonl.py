@@ -63,7 +63,7 @@ def repair_last_line(file: Path) -> None:
         return
     try:
         json.loads(content[whole:])
-    except ValueError:
+    except (ValueError, RecursionError):
         logger.warning("The last line of %s was cut, and is run again.", file)
         with file.open("r+b") as again:
             again.truncate(whole)

@@ -7,6 +7,7 @@ as they should.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -189,8 +190,9 @@ def _equal_rows(
     first: dict[bytes, int] = {}
     pairs: list[tuple[int, int]] = []
     for row in known:
-        content = (features[row] + 0.0).tobytes()  # zeros lose their sign
-        before = first.setdefault(content, row)
+        content = features[row] + 0.0  # zeros lose their sign
+        # The rows themselves would take as much memory again as the table.
+        before = first.setdefault(hashlib.blake2b(content, digest_size=16).digest(), row)
         if labels[before] != labels[row]:
             pairs.append((before, row))
     if not pairs:

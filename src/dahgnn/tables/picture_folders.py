@@ -1,14 +1,14 @@
 """Read a folder of pictures as a table, with the classes as folders in it.
 
 In ``photos/cat/1.jpg`` the label is "cat". Pictures in a folder "unlabelled" or "unlabeled", and those in no
-folder within, have no label. Ids are the paths within the folder. Hidden files and folders, and files whose
-names do not end as those of pictures do, are left out. `dahgnn.tables.pictures` says how pictures are read;
-for a fitted model they get the shape of those that it was fitted to.
+folder within, have no label. Ids are the paths within the folder. A link counts as what it leads to. Hidden
+files and folders, and files whose names do not end as those of pictures do, are left out.
+`dahgnn.tables.pictures` says how pictures are read; for a fitted model they get the shape of those that it
+was fitted to.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,13 +58,18 @@ def _find_files(folder: Path) -> tuple[list[Path], list[Path]]:
     return pictures, [path for path in found if path.suffix.lower() not in PICTURE_ENDINGS]
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    def refuse(error: OSError) -> None:
-        raise error
-
-    for place, folders, files in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (Path(place) / name for name in files if not name.startswith("."))
+def _walk(folder: Path, within: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Give the files in a folder and in those in it, but hidden ones; ``within`` are the folders around."""
+    within = (*within, folder.resolve())
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if not path.is_dir():
+            yield path
+        elif path.resolve() in within:
+            raise ValueError(f"The folder {path} must not be a link to one that it is in. Remove the link.")
+        else:
+            yield from _walk(path, within)
 
 
 def _label(name: Path) -> str | None:

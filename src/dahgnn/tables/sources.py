@@ -81,9 +81,9 @@ class Reading:
             if not isinstance(getattr(self, name), str | None):
                 raise bad_type(name, "Reading", "text", repr(getattr(self, name)))
         if self.shape is not None:
+            _check_shape(self.shape)
             # One that comes back from JSON is a list.
             object.__setattr__(self, "shape", tuple(self.shape))
-            _check_shape(self.shape)
 
     @property
     def given(self) -> dict[str, Any]:
@@ -91,22 +91,31 @@ class Reading:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def _check_shape(shape: tuple[int, ...]) -> None:
-    is_shape = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
-    if not is_shape or not all(isinstance(side, int) and 0 < side <= _LONGEST_SIDE for side in shape):
+def _check_shape(shape: object) -> None:
+    sides = tuple(shape) if isinstance(shape, list | tuple) else ()
+    is_shape = len(sides) == 2 or (len(sides) == 3 and sides[2] == 3)
+    if not is_shape or not all(type(side) is int and 0 < side <= _LONGEST_SIDE for side in sides):
         expected = f"(height, width) or (height, width, 3) of at most {_LONGEST_SIDE}"
-        raise bad_value("shape", "Reading", expected, shape)
+        raise bad_value("shape", "Reading", expected, repr(shape))
 
 
 def _check_encoding(name: object) -> None:
     if not isinstance(name, str):
         raise bad_type("encoding", "Reading", "text", repr(name))
+    if not _is_of_text(name):
+        known = [alias for alias, encoding in aliases.items() if _is_of_text(encoding)]
+        remedy = did_you_mean(name.lower(), known) or "Files of Windows programs are often in cp1252."
+        expected = "an encoding of text that Python knows, such as latin-1"
+        raise bad_value("encoding", "Reading", expected, repr(name), remedy)
+
+
+def _is_of_text(encoding: str) -> bool:
+    """Whether Python knows an encoding, and not one of other things than text, such as hex."""
     try:
-        "a".encode(name)  # refuses encodings of other things than text, which codecs.lookup knows, too
-    except (LookupError, ValueError) as error:
-        remedy = did_you_mean(name.lower(), aliases) or "Files of Windows programs are often in cp1252."
-        expected = "an encoding that Python knows, such as latin-1"
-        raise bad_value("encoding", "Reading", expected, repr(name), remedy) from error
+        "a".encode(encoding)
+    except (LookupError, ValueError):
+        return False
+    return True
 
 
 def _check_delimiter(sign: object) -> None:
