@@ -43,21 +43,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     start_with_faults()
     cases = [_parse(options.only)] if options.only else list(plan(options.cases, options.seed, options.kind))
     start = time.monotonic()
-    verdicts = []
-    for verdict in run_cases(cases):
-        verdicts.append(verdict)
-        if options.out:
-            with options.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(verdict), ensure_ascii=False) + "\n")
-        if options.only or options.verbose:
-            print(f"{verdict.case}  {verdict.outcome}  {verdict.seconds:.1f} s  {' | '.join(verdict.story)}")
-        if verdict.sort:
-            print(failure_text(verdict), flush=True)
-    drop_library()
+    try:
+        verdicts = list(_told(run_cases(cases), options))
+    finally:
+        drop_library()
     print(table(verdicts))
     print(f"\n{len(verdicts)} cases in {time.monotonic() - start:.0f} s.", end=" ")
     print("" if have_faults() else "No C compiler was found: the kinds that inject faults were left out.")
     return int(any(verdict.sort for verdict in verdicts))
+
+
+def _told(verdicts: Iterable[Verdict], options: argparse.Namespace) -> Iterator[Verdict]:
+    """Pass verdicts on, and tell of each what was asked for, and of every failure."""
+    for verdict in verdicts:
+        if options.out:
+            with options.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(verdict)) + "\n")
+        if options.only or options.verbose:
+            print(f"{verdict.case}  {verdict.outcome}  {verdict.seconds:.1f} s  {' | '.join(verdict.story)}")
+        if verdict.sort:
+            print(failure_text(verdict), flush=True)
+        yield verdict
 
 
 def _parser() -> argparse.ArgumentParser:
