@@ -80,28 +80,28 @@ def test_integers_beyond_64_bits_are_numbers(write):
     assert table.features[:, 0].tolist() == [2**70, -1, 2**64, 2**64]
 
 
-def test_twenty_values_are_categories_and_more_are_refused(write):
+def test_twenty_values_are_categories_and_more_are_not(write):
     cells = [f"v{place % 20:02d}" for place in range(60)]
     assert read_table(write(one_column(cells))).features.shape == (60, 21)
-    with pytest.raises(
-        ValueError,
-        match="'x' .* at most 20 distinct values. Got 21 such values, the first 'v00'. Drop it with --drop, use it as --id, or turn it into numbers.",
-    ):
-        read_table(write(one_column([*cells, "one more"])))
+    table = read_table(write(one_column([f"v{place:02d}" for place in range(60)])))
+    assert kinds(table) == {"x": "unused", "n": "number"}
+    assert (
+        "1 column ('x') was left out: text of many values, such as names of rows. To use a column as free text, "
+        "say --text with its name, and to name rows by it, --id." in table.notes
+    )
 
 
 @pytest.mark.parametrize(
     "cells",
     [
-        ["2024-01-31", "2024-02-01"],
-        ["2024-01-31T10:00:00Z", "2024-01-31 10:00:00+01:00"],
         ["31.1.2024", "1.2.2024", "unknown"],
+        ["2024/01/31", "2024/02/01"],
         ["1/31/24", "2/1/24"],
     ],
 )
-def test_dates_are_refused(write, cells):
+def test_dates_that_may_mean_several_days_are_refused(write, cells):
     with pytest.raises(
-        ValueError, match="The column 'x' must hold numbers, flags or text. Got dates. Drop it"
+        ValueError, match="'x' must hold dates as ISO 8601 has them, such as 2024-01-31. Got '.*', which may"
     ):
         read_table(write(one_column(cells)))
 
@@ -262,6 +262,9 @@ def test_columns_unlike_those_of_the_fit_are_refused(write, columns):
         {"kind": "number", "fill": 1e39},
         {"kind": "category", "categories": [1]},
         {"kind": "unused", "name": 3},
+        {"kind": "date", "fill": 3.0, "parts": ["hour"]},
+        {"kind": "vector", "mean": [1.0, math.inf]},
+        {"kind": "text"},
     ],
 )
 def test_a_column_that_cannot_be_is_refused(settings):
@@ -294,3 +297,151 @@ def test_all_that_a_new_file_lacks_is_said_at_once(write, columns):
         ValueError, match="has 2 problems.\n- .*'size' must hold numbers.*\n- .*'sweet' must "
     ):
         read_table(write("size,sweet,colour\nx,y,red\n"), columns=columns)
+
+
+# Dates
+
+
+def test_dates_become_days_and_places_in_the_year(write, columns):
+    path = write("when,n\n2000-01-01,1\n,2\n2001-07-02,3\n2000-01-03,5\n")
+    table = read_table(path)
+    assert kinds(table) == {"when": "date", "n": "number"}
+    assert table.names == ("when (days)", "when (sin of year)", "when (cos of year)", "n")
+    assert table.features[:, 0].tolist() == [0, 2, 548, 2]
+    angle = 2 * np.pi * np.array([0, 2 / 366, 182 / 365, 2 / 366])
+    assert np.allclose(table.features[:, 1:3], np.column_stack([np.sin(angle), np.cos(angle)]))
+    assert "1 missing dates of 'when' became the median, 2000-01-03T00:00:00." in table.notes
+    new = read_table(write("when,n\n2000-01-11,1\nNA,1\n"), columns=table.columns)
+    assert new.features[:, 0].tolist() == [10, 2]
+    assert read_table(write("when,n\n,1\n,2\n"), columns=table.columns).features[:, 0].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("cell", "got"),
+    [("unknown", "'unknown'"), ("2024-02-30", "'2024-02-30'"), ("0000-01-01", "'0000-01-01'")],
+)
+def test_a_cell_that_is_no_date_is_refused_at_the_fit_and_later(write, cell, got):
+    with pytest.raises(
+        ValueError, match=f"'x' must hold dates, such as 2024-01-31. Got {got} in line 4 of the"
+    ):
+        read_table(write(one_column(["2024-01-31", "2024-02-01", cell])))
+    columns = read_table(write(one_column(["2024-01-31", "2024-02-01"]))).columns
+    with pytest.raises(
+        ValueError, match=f"'x' must hold dates, such as 2024-01-31. Got {got} in line 2 of the"
+    ):
+        read_table(write(one_column([cell])), columns=columns)
+    with pytest.raises(ValueError, match="'x' must hold dates, as at the fit. Got 7.0 in line 2 of the file"):
+        read_table(write(one_column(["7"])), columns=columns)
+
+
+def test_dates_of_parquet_and_text_are_the_same(store, write):
+    import pyarrow as pa
+
+    seconds = [0, 86_400 * 40, None, 86_400 * 800 + 3_600]
+    texts = ["1970-01-01", "1970-02-10T00:00", "", "1972-03-11 02:00:00+01:00"]
+    one = read_table(store({"x": pa.array(seconds, pa.timestamp("s")), "n": [0, 1, 4, 9]}))
+    other = read_table(write(one_column(texts)))
+    assert one.names[:7] == tuple(
+        f"x ({part})"
+        for part in (
+            "days",
+            "sin of year",
+            "cos of year",
+            "sin of week",
+            "cos of week",
+            "sin of day",
+            "cos of day",
+        )
+    )
+    assert one.columns == other.columns
+    assert np.array_equal(one.features, other.features)
+
+
+def test_dates_that_are_all_the_same_or_missing_are_left_out(store):
+    import pyarrow as pa
+
+    dates = {"same": pa.array([5, 5, None], pa.date32()), "none": pa.array([None] * 3, pa.date32())}
+    table = read_table(store({**dates, "n": [1, 2, 5]}))
+    assert kinds(table) == {"same": "unused", "none": "unused", "n": "number"}
+
+
+# Vectors
+
+
+def test_vectors_become_one_feature_a_place(store):
+    import pyarrow as pa
+
+    cells = pa.array([[1.0, 2.0], None, [3.0, None], [5.0, 6.0]])
+    table = read_table(store({"e": cells, "n": [1, 2, 5, 9]}))
+    assert kinds(table) == {"e": "vector", "n": "number"}
+    assert table.names == ("e[0]", "e[1]", "n")
+    assert table.columns[0].mean == (3.0, 4.0)
+    assert table.features.tolist() == [[1, 2, 1], [3, 4, 2], [3, 4, 5], [5, 6, 9]]
+    assert "What is missing of 2 vectors of 'e' became the mean." in table.notes
+    text = json.dumps([dataclasses.asdict(column) for column in table.columns])
+    assert tuple(Column(**column) for column in json.loads(text)) == table.columns
+    with pytest.raises(
+        ValueError, match="'e' must hold vectors of 2 numbers, as at the fit. Got vectors of 3"
+    ):
+        read_table(store({"e": pa.array([[1.0, 2.0, 3.0]]), "n": [1]}), columns=table.columns)
+    with pytest.raises(
+        ValueError, match="vectors of 2 numbers, as at the fit. Got a column of the kind 'number'"
+    ):
+        read_table(store({"e": [1.0], "n": [1]}), columns=table.columns)
+
+
+def test_vectors_of_one_value_are_left_out_and_infinite_ones_refused(store):
+    import pyarrow as pa
+
+    table = read_table(store({"e": pa.array([[1.0, 2.0], [1.0, 2.0], None]), "n": [1, 2, 5]}))
+    assert kinds(table) == {"e": "unused", "n": "number"}
+    with pytest.raises(
+        ValueError, match=r"'e' must hold finite numbers .* Got inf in row 2 \(counted from 1\)"
+    ):
+        read_table(store({"e": pa.array([[1.0, 2.0], [1.0, math.inf]]), "n": [1, 2]}))
+
+
+# Free text
+
+TOPICS = ("red apple pear fruit sweet", "train wheel road car engine")
+
+
+def sentences(n, seed=0):
+    draw = np.random.default_rng(seed)
+    return [" ".join(draw.permutation(TOPICS[row % 2].split())[:3]) + f" only{row}" for row in range(n)]
+
+
+def test_free_text_becomes_features_that_a_new_file_has_as_well(write):
+    cells = sentences(40)
+    table = read_table(write(one_column(cells)))
+    assert kinds(table) == {"x": "text", "n": "number"}
+    assert table.names[:2] == ("x[0]", "x[1]")
+    features = table.features[:, :-1]
+    assert features.shape[1] == 6  # the root of 40
+    assert np.allclose(np.linalg.norm(features, axis=1), 1)
+    near = features @ features.T
+    assert near[0::2, 0::2].min() > near[0::2, 1::2].max()
+    new = read_table(
+        write(one_column([cells[1], "", "nothing known", cells[0].upper()])), columns=table.columns
+    )
+    assert np.allclose(new.features[[0, 3], :-1], features[[1, 0]])
+    assert not new.features[1:3, :-1].any()
+    assert "2 texts of 'x' are missing or have no known word: they are 0." in new.notes
+
+
+def test_any_column_can_be_free_text_if_asked_for(write):
+    path = write(one_column(["12 a", "12 b", "13 a", "13 b"]))
+    assert kinds(read_table(path))["x"] == "category"
+    table = read_table(path, text=["x"])
+    assert table.columns[0].kind == "text"
+    assert table.columns[0].encoder.words == ("12", "13", "a", "b")
+    numbers = read_table(write(one_column(["12", "12", "013", "013"])), text=["x"])
+    assert numbers.columns[0].encoder.words == ("013", "12")
+    with pytest.raises(
+        ValueError, match="'x' must have words that are in two rows at least, to be used as text"
+    ):
+        read_table(write(one_column(["a", "b", ""])), text=["x"])
+    with pytest.raises(ValueError, match="must have a column 'q' for --text"):
+        read_table(path, text=["q"])
+    with pytest.raises(ValueError, match="'text' .* of other columns than 'drop'"):
+        read_table(path, text=["x"], drop=["x"])

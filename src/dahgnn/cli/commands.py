@@ -182,6 +182,8 @@ def _fit(options: argparse.Namespace) -> None:
         drop=options.drop,
         keep=options.keep,
         missing=options.missing,
+        text=options.text,
+        text_model=options.text_model,
         k=options.k,
         seed=options.seed,
         networks=options.networks,

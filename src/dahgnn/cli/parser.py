@@ -167,10 +167,16 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
         ("--drop", "COLUMN", "leave it out"),
         ("--keep", "COLUMN", "use it although it counts the rows"),
         ("--missing", "WORD", "it means missing, in labels and features"),
+        ("--text", "COLUMN", "it is free text, whatever it looks like"),
     ):
         parser.add_argument(
             option, action="append", default=[], metavar=metavar, help=f"{meaning}; may be repeated"
         )
+    parser.add_argument(
+        "--text-model",
+        metavar="NAME",
+        help="a sentence-transformers model on this machine, for free text (its words are counted)",
+    )
 
 
 def _add_reading(parser: argparse.ArgumentParser, default: str) -> None:

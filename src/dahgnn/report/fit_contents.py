@@ -154,7 +154,9 @@ def _details(source: Source) -> list[dict[str, str]] | None:
     if source.is_array:
         return None
     count = max(1, min(_MOST_COLUMNS, _MOST_CELLS // source.n_rows))
-    names = [name for name, cells in source.cells.items() if isinstance(cells, np.ndarray)][:count]
+    names = [
+        name for name, cells in source.cells.items() if isinstance(cells, np.ndarray) and cells.ndim == 1
+    ][:count]
     texts = [as_texts(source.cells[name], name) for name in names]
     return [
         {name: "–" if cell is None else cell for name, cell in zip(names, cells, strict=True)}

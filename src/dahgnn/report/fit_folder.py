@@ -47,6 +47,7 @@ from dahgnn.report.fit_files import (
 from dahgnn.report.fit_page import fit_page
 from dahgnn.report.predictions import Predictions, as_csv, write_parquet
 from dahgnn.tables.formats import find_format
+from dahgnn.tables.keeping import pack_columns
 from dahgnn.tables.messages import Problems, combined_error
 from dahgnn.tables.planning import Choices
 from dahgnn.tables.sources import Reading
@@ -66,6 +67,8 @@ class FitOptions:
     drop, keep, missing : sequence of str
         Columns to leave out, columns that become features although they count the rows, and words that mean
         missing.
+    text, text_model : sequence of str, str or None
+        Columns that are free text, and a local model of sentences in place of their words.
     k, seed : int
         The number of neighbours of a row, and the seed of everything that is random.
     validation : float
@@ -85,6 +88,8 @@ class FitOptions:
     drop: Sequence[str] = ()
     keep: Sequence[str] = ()
     missing: Sequence[str] = ()
+    text: Sequence[str] = ()
+    text_model: str | None = None
     k: int = 10
     seed: int = 0
     networks: int | str = "auto"
@@ -155,7 +160,9 @@ def _fit_and_write(
     with observer.phase("Write"), exchanging(folder, FILES) as stage:
         metrics = _write_predictions(stage, table, classifier, options) | metrics
         write_json(stage / METRICS, metrics)
-        save_classifier(classifier, stage / MODEL, _about(path, table, options) | {"fit": metrics["fit"]})
+        columns, arrays = pack_columns(table.columns)
+        notes = _about(path, table, options) | {"columns": columns, "fit": metrics["fit"]}
+        save_classifier(classifier, stage / MODEL, notes, arrays)
     # The page comes last, as it takes long: who is interrupted here has all the rest.
     hurried = interrupted and options.map == "auto"
     with observer.phase("Draw the map"):
@@ -187,7 +194,13 @@ def survey_fit(path: Path, options: FitOptions) -> Survey:
     """Read a table for a fit, and return what was understood and all that keeps a fit from starting."""
     if options.label is None and find_format(path, options.reading).roles != "folders":
         raise ValueError(f"The labels of {path} must have a name. Got none. Name it with --label.")
-    choices = Choices(drop=options.drop, keep=options.keep, missing=options.missing)
+    choices = Choices(
+        drop=options.drop,
+        keep=options.keep,
+        missing=options.missing,
+        text=options.text,
+        text_model=options.text_model,
+    )
     survey = survey_table(path, label=options.label, id=options.id, choices=choices, reading=options.reading)
     problems = Problems()
     with problems.gathered():
@@ -227,9 +240,8 @@ def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer
 
 
 def _about(path: Path, table: Table, options: FitOptions) -> dict[str, Any]:
-    """Return what `FittedFolder` needs beside the classifier."""
+    """Return what `FittedFolder` needs beside the classifier and the columns."""
     return {
-        "columns": [asdict(column) for column in table.columns],
         "names": table.names,
         "ids": table.ids,
         "labels": table.labels,

@@ -9,12 +9,13 @@ from typing import Any
 from dahgnn.checks import bad_value, did_you_mean
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import Explanation, explain, margins, suggest
-from dahgnn.classifier.saving import load_with_notes
+from dahgnn.classifier.saving import Saved, load_saved
 from dahgnn.progress import Observer
 from dahgnn.report.fit_files import METRICS, MODEL, fit_id, readable, settle_for_reading
 from dahgnn.report.predictions import Predictions
 from dahgnn.tables.columns import Column
 from dahgnn.tables.formats import find_format, reading_as_fitted
+from dahgnn.tables.keeping import unpack_columns
 from dahgnn.tables.messages import no_column
 from dahgnn.tables.sources import Reading
 from dahgnn.tables.table import read_table
@@ -95,12 +96,11 @@ class FittedFolder:
     def open(cls, folder: Path) -> FittedFolder:
         """Read the model of a folder, and see that the metrics beside it are of the same fit."""
         path = folder / MODEL
-        classifier, notes = _load(folder)
+        classifier, notes, tensors = _load(folder)
         try:
             _check_texts(notes)
-            columns = tuple(
-                Column(**{**column, "categories": tuple(column["categories"])}) for column in notes["columns"]
-            )
+            arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+            columns = unpack_columns(notes["columns"], arrays)
             ids, labels = list(notes["ids"]), list(notes["labels"])
             reading = Reading(**notes.get("reading", {}))
         except (KeyError, TypeError, ValueError) as error:
@@ -136,17 +136,17 @@ class FittedFolder:
         ]
 
 
-def _load(folder: Path) -> tuple[DAHGNNClassifier, dict[str, Any]]:
+def _load(folder: Path) -> Saved:
     """Return the classifier of a folder, and what the fit wrote beside it."""
     for _ in range(2):  # a fit may exchange its files just between the two that are read
         settle_for_reading(folder)
         if not (folder / MODEL).is_file():
             raise FileNotFoundError(f"There is no {MODEL} in {folder}. Make one with 'dahgnn fit'.")
         readable(folder / MODEL)
-        classifier, notes = load_with_notes(folder / MODEL, "Make it again with 'dahgnn fit'.")
+        saved = load_saved(folder / MODEL, "Make it again with 'dahgnn fit'.")
         beside = fit_id(folder)
-        if beside is None or beside == notes.get("fit", beside):
-            return classifier, notes
+        if beside is None or beside == saved.notes.get("fit", beside):
+            return saved
     raise ValueError(f"{METRICS} and {MODEL} in {folder} are of different fits. Fit anew.")
 
 

@@ -1,4 +1,4 @@
-"""What the cells of a column are: numbers, flags or text, whatever type they are stored as."""
+"""What the cells of a column are: numbers, flags, text, dates or vectors, however they are stored."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dahgnn.tables.dates import parse_date
 from dahgnn.tables.messages import quoted
 from dahgnn.tables.missing import NUMBER, Missing
 from dahgnn.tables.sources import Cells, Source, Texts, UnsupportedCells, text_array
@@ -18,11 +19,18 @@ REMEDY = "Drop it with --drop, use it as --id, or turn it into numbers."
 
 
 def classify(source: Source, name: str, missing: Missing) -> tuple[str, np.ndarray]:
-    """Return "number" or "flag" and float64 values in range (NaN is missing), or "text" and texts."""
+    """Return what cells are, and their values.
+
+    These are float64 in range for "number", "flag" and "vector", which has two dimensions (NaN is missing),
+    datetime64[s] for "date" (NaT is missing), and texts for "text" (None is missing).
+    """
     cells = source.cells[name]
-    if isinstance(cells, UnsupportedCells) or cells.ndim > 1 or cells.dtype.kind == "M":
-        got = _name_of(cells)
-        raise ValueError(f"The column '{name}' must hold numbers, flags or text. Got {got}. {REMEDY}")
+    if isinstance(cells, UnsupportedCells):
+        raise ValueError(f"The column '{name}' must hold numbers, flags or text. Got {cells.type}. {REMEDY}")
+    if cells.ndim > 1:
+        return "vector", _in_range(source, name, cells.astype(np.float64))
+    if cells.dtype.kind == "M":
+        return "date", cells.astype("datetime64[s]")
     if cells.dtype != object:
         with np.errstate(over="ignore"):  # a wider float becomes infinite, which is refused
             values = missing.in_numbers(cells.astype(np.float64))
@@ -37,18 +45,12 @@ def classify(source: Source, name: str, missing: Missing) -> tuple[str, np.ndarr
     return "text", text_array(texts)
 
 
-def _name_of(cells: Cells) -> str:
-    if isinstance(cells, UnsupportedCells):
-        return cells.type
-    return "vectors" if cells.ndim > 1 else "dates or times"
-
-
 def _in_range(source: Source, name: str, values: np.ndarray) -> np.ndarray:
-    bad = np.flatnonzero(np.abs(values) > FLOAT32_MAX)
+    bad = np.argwhere(np.abs(values) > FLOAT32_MAX)
     if bad.size:
         raise ValueError(
             f"The column '{name}' must hold finite numbers of at most {FLOAT32_MAX:.2g} in size. "
-            f"Got {values[bad[0]]} in {source.at(bad[0])}. "
+            f"Got {values[tuple(bad[0])]} in {source.at(bad[0][0])}. "
             "Correct the cell, or leave it empty: that means missing."
         )
     return values
@@ -71,6 +73,20 @@ def as_texts(cells: Cells, name: str) -> Texts:
 def first(texts: Texts, is_sought: Callable[[str], object]) -> tuple[int, str]:
     """Return the first text that is sought, and its row."""
     return next((row, text) for row, text in enumerate(texts) if text is not None and is_sought(text))
+
+
+def as_dates(source: Source, name: str, texts: Texts) -> np.ndarray:
+    """Return the dates that texts mean, as datetime64[s]; NaT is missing."""
+    known = {text: parse_date(text) for text in texts if text is not None}
+    if None in known.values():
+        row, text = first(texts, lambda text: known[text] is None)
+        raise ValueError(
+            f"The column '{name}' must hold dates, such as 2024-01-31. "
+            f"Got {quoted(text)} in {source.at(row)}. Correct the cell, leave it empty "
+            "(that means missing), name it with --missing, or drop the column with --drop."
+        )
+    dates = [np.datetime64("NaT") if text is None else known[text] for text in texts]
+    return np.array(dates, dtype="datetime64[s]")
 
 
 def no_number(source: Source, name: str, texts: Texts) -> ValueError:

@@ -2,24 +2,30 @@
 
 `dahgnn.tables.planning` decides it for a new table. Numbers stay as they are; True and False become 1 and 0;
 text of few values becomes one feature a value, named ``column=value``. Missing numbers and flags get the
-column's median; missing text is 0 in all its features.
+column's median; missing text is 0 in all its features. Dates become numbers as `dahgnn.tables.dates` says,
+free text as `dahgnn.tables.texts` does, and a vector one feature a place, named ``column[0]``, ``column[1]``,
+…; a missing date is the median, and missing places of a vector are the mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from dahgnn.checks import bad_type, bad_value, check_choice, check_number
-from dahgnn.tables.cells import FLAGS, FLOAT32_MAX, as_texts, classify, first
+from dahgnn.tables.cells import FLAGS, FLOAT32_MAX, as_dates, as_texts, classify, first
+from dahgnn.tables.dates import PARTS, date_features, from_days, part_names
 from dahgnn.tables.messages import Problems, combined_error, counted, joined, listed, no_column, quoted
 from dahgnn.tables.missing import NUMBER, Missing
-from dahgnn.tables.sources import Source
+from dahgnn.tables.sources import Source, Texts
+from dahgnn.tables.texts import Encoder
 
-_KINDS = ("number", "flag", "category", "unused")
+_KINDS = ("number", "flag", "category", "date", "vector", "text", "unused")
+# Kinds whose cells must be read as text.
+TEXT_KINDS = ("category", "text")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,13 +37,20 @@ class Column:
     name : str
         The name of the column in the file.
     kind : str
-        "number" or "flag" (one feature), "category" (one feature a value) or "unused" (none).
+        "number" or "flag" (one feature), "category" (one feature a value), "date" (some of its parts),
+        "vector" (one feature a place), "text" (what its encoder gives) or "unused" (none).
     fill : float or None
-        What a missing number or flag becomes: the median at the time of the fit.
+        What a missing number or flag becomes: the median at the time of the fit. That of dates is in days.
     categories : sequence of str
         The values that have a feature, in the order of the features.
     missing : sequence of str
         Words that mean missing, besides those that always do.
+    parts : sequence of str
+        Those of `dahgnn.tables.dates.PARTS` that are features.
+    mean : sequence of float
+        What the missing places of a vector become, one number for each place.
+    encoder : Encoder or None
+        What turns free text into features.
     """
 
     name: str
@@ -45,25 +58,43 @@ class Column:
     fill: float | None = None
     categories: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    mean: tuple[float, ...] = ()
+    encoder: Encoder | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise bad_type("name", "Column", "text", repr(self.name))
         check_choice("kind", self.kind, _KINDS, "Column")
-        if self.kind in ("number", "flag"):
+        if self.kind in ("number", "flag", "date"):
             check_number("fill", self.fill, "Column", low=-FLOAT32_MAX, high=FLOAT32_MAX)
-        for field in ("categories", "missing"):
+        for name in ("categories", "missing", "parts", "mean"):
             # A column that comes back from JSON has lists here.
-            texts = tuple(getattr(self, field))
-            object.__setattr__(self, field, texts)
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        self._check_values()
+        if (self.kind == "text") != (self.encoder is not None):
+            raise bad_value("encoder", "Column", "there for text, and for text alone", repr(self.encoder))
+
+    def _check_values(self) -> None:
+        for name in ("categories", "missing"):
+            texts = getattr(self, name)
             if not all(isinstance(text, str) for text in texts):
-                raise bad_type(field, "Column", "a sequence of texts", repr(texts))
+                raise bad_type(name, "Column", "a sequence of texts", repr(texts))
+        for part in self.parts:
+            check_choice("parts", part, PARTS, "Column")
+        for number in self.mean:
+            check_number("mean", number, "Column", low=-FLOAT32_MAX, high=FLOAT32_MAX)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The names of the features that the column becomes."""
         if self.kind == "category":
             return tuple(f"{self.name}={value}" for value in self.categories)
+        if self.kind == "date":
+            return tuple(f"{self.name} ({part})" for part in part_names(self.parts))
+        if self.kind in ("vector", "text"):
+            width = len(self.mean) if self.encoder is None else self.encoder.width
+            return tuple(f"{self.name}[{place}]" for place in range(width))
         return () if self.kind == "unused" else (self.name,)
 
 
@@ -106,8 +137,8 @@ def encode_columns(
         block = features[:, place : place + len(column.feature_names)]
         place += block.shape[1]
         with problems.gathered():
-            if column.kind == "category":
-                notes += _encode_category(column, source, block)
+            if column.kind in _ENCODED:
+                notes += _ENCODED[column.kind](column, source, block)
             elif n_missing := _encode_numbers(column, source, block[:, 0]):
                 filled.append(f"{quoted(column.name)} ({n_missing}, with {column.fill:g})")
     if filled:
@@ -141,15 +172,22 @@ def _as_numbers(column: Column, source: Source) -> np.ndarray:
 
 
 def _unlike_before(column: Column, place: str, got: object) -> ValueError:
-    wanted = "numbers, such as 1234.5" if column.kind == "number" else "True and False, or 1 and 0"
     return ValueError(
-        f"The column '{column.name}' must hold {wanted}, as at the fit. Got {got} in {place}. "
+        f"The column '{column.name}' must hold {_HOLDS[column.kind]}, as at the fit. Got {got} in {place}. "
         "Correct the cell, or leave it empty: that means missing."
     )
 
 
+# What a column held at the fit, by its kind.
+_HOLDS = {"number": "numbers, such as 1234.5", "flag": "True and False, or 1 and 0", "date": "dates"}
+
+
+def _texts(column: Column, source: Source) -> Texts:
+    return Missing(column.missing).in_features(as_texts(source.cells[column.name], column.name))
+
+
 def _encode_category(column: Column, source: Source, into: np.ndarray) -> list[str]:
-    texts = Missing(column.missing).in_features(as_texts(source.cells[column.name], column.name))
+    texts = _texts(column, source)
     places = {value: place for place, value in enumerate(column.categories)}
     at = np.array([-1 if text is None else places.get(text, -1) for text in texts])
     rows = np.flatnonzero(at >= 0)
@@ -163,3 +201,57 @@ def _encode_category(column: Column, source: Source, into: np.ndarray) -> list[s
         values = listed(list(dict.fromkeys(unknown)))
         notes.append(f"{len(unknown)} values of '{column.name}', unknown at the fit, are 0: {values}.")
     return notes
+
+
+def _encode_dates(column: Column, source: Source, into: np.ndarray) -> list[str]:
+    kind, values = classify(source, column.name, Missing(column.missing))
+    if kind == "text":
+        values = as_dates(source, column.name, values.tolist())
+    elif kind != "date":
+        there = np.flatnonzero(~np.isnan(values)) if values.ndim == 1 else np.arange(1)
+        if there.size:
+            raise _unlike_before(column, source.at(int(there[0])), values[there[0]])
+        values = np.full(source.n_rows, "NaT", dtype="datetime64[s]")
+    missing = np.isnat(values)
+    median = from_days(float(column.fill or 0))
+    into[:] = date_features(np.where(missing, median, values), column.parts)
+    notes = [
+        f"The column '{column.name}' holds dates; its features are {', '.join(part_names(column.parts))}."
+    ]
+    if missing.any():
+        notes.append(f"{missing.sum()} missing dates of '{column.name}' became the median, {median}.")
+    return notes
+
+
+def _encode_vectors(column: Column, source: Source, into: np.ndarray) -> list[str]:
+    kind, values = classify(source, column.name, Missing(column.missing))
+    width = len(column.mean)
+    if kind != "vector" or values.shape[1] != width:
+        got = f"vectors of {values.shape[1]}" if kind == "vector" else f"a column of the kind '{kind}'"
+        raise ValueError(
+            f"The column '{column.name}' must hold vectors of {width} numbers, as at the fit. Got {got}."
+        )
+    missing = np.isnan(values)
+    into[:] = np.where(missing, column.mean, values)
+    n_rows = int(missing.any(1).sum())
+    return [f"What is missing of {n_rows} vectors of '{column.name}' became the mean."] if n_rows else []
+
+
+def _encode_text(column: Column, source: Source, into: np.ndarray) -> list[str]:
+    encoder = column.encoder
+    if encoder is None:  # never: a column of text has one
+        return []
+    into[:] = encoder.encode(_texts(column, source))
+    notes = [f"The column '{column.name}' is free text; {encoder.width} features tell of its {encoder.kind}."]
+    empty = int((~into.any(1)).sum())
+    if empty:
+        notes.append(f"{empty} texts of '{column.name}' are missing or have no known word: they are 0.")
+    return notes
+
+
+_ENCODED: Mapping[str, Callable[[Column, Source, np.ndarray], list[str]]] = {
+    "category": _encode_category,
+    "date": _encode_dates,
+    "vector": _encode_vectors,
+    "text": _encode_text,
+}

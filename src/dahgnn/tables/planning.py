@@ -2,9 +2,11 @@
 
 The content decides, not the type it is stored as, so that CSV and Parquet read alike. A column with one value
 throughout, or none at all, gives no feature; nor does the index that pandas stores in Parquet, nor a column
-that counts the rows, unless the user keeps it. Refused are infinities, numbers beyond float32, dates, text of
-more than 20 distinct values, and text of which at least half the cells are numbers, also when these have
-thousands separators or decimal commas. All that is refused is said at once.
+that counts the rows, unless the user keeps it. Text of at most 20 distinct values is a category. Of more, it
+is free text if it looks like that; else its cells are taken for names of rows, and left out. The user can say
+which columns are free text. Refused are infinities, numbers beyond float32, dates that are not as ISO 8601
+has them, and text of which at least half the cells are numbers, also when these have thousands separators or
+decimal commas. All that is refused is said at once.
 """
 
 from __future__ import annotations
@@ -18,18 +20,24 @@ from pathlib import Path
 import numpy as np
 
 from dahgnn.checks import bad_type, bad_value
-from dahgnn.tables.cells import REMEDY, classify, no_number
+from dahgnn.tables.cells import as_dates, as_texts, classify, no_number
 from dahgnn.tables.columns import Column
+from dahgnn.tables.dates import ISO_DATE, as_days, choose_parts
 from dahgnn.tables.leaks import counts_rows
 from dahgnn.tables.messages import Problems, counted, no_column, quoted
 from dahgnn.tables.missing import NUMBER, Missing
-from dahgnn.tables.sources import Source, Texts
+from dahgnn.tables.sources import Source, Texts, text_array
+from dahgnn.tables.texts import Encoder, learn_sentences, learn_words, looks_like_text
 
 MOST_CATEGORIES = 20
 # What is said of one column that counts the rows, and of several.
 _COUNTS = (
     "it counts the rows. To use it all the same, say --keep with its name",
     "they count the rows. To use one all the same, say --keep with its name",
+)
+_NAMES = (
+    "text of many values, such as names of rows. To use a column as free text, say --text with its name, "
+    "and to name rows by it, --id"
 )
 # From so many rows on, whole numbers that count up by the same step are hardly a measure.
 _FEWEST_TO_COUNT = 10
@@ -53,21 +61,28 @@ class Choices:
         Columns that become features although they count the rows.
     missing : sequence of str
         Words that mean missing, in the labels as in the features.
+    text : sequence of str
+        Columns that are free text, whatever they look like.
+    text_model : str or None
+        A local model of ``sentence-transformers`` that turns free text into features; without it, words do.
     """
 
     drop: Sequence[str] = ()
     keep: Sequence[str] = ()
     missing: Sequence[str] = ()
+    text: Sequence[str] = ()
+    text_model: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("drop", "keep", "missing"):
+        for name in ("drop", "keep", "missing", "text"):
             value = getattr(self, name)
             if isinstance(value, str):
                 wanted = "a sequence of words" if name == "missing" else "a sequence of column names"
                 raise bad_type(name, "read_table", wanted, repr(value), f"Use ['{value}'].")
-        both = [name for name in self.keep if name in self.drop]
-        if both:
-            raise bad_value("keep", "read_table", "of other columns than 'drop'", repr(both[0]))
+        for option in ("keep", "text"):
+            both = [name for name in getattr(self, option) if name in self.drop]
+            if both:
+                raise bad_value(option, "read_table", "of other columns than 'drop'", repr(both[0]))
 
 
 @dataclass
@@ -77,18 +92,19 @@ class _Plan:
     columns: list[Column] = field(default_factory=list)
     constant: list[str] = field(default_factory=list)
     counting: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
 
 
 def plan_columns(
     path: Path, source: Source, choices: Choices, problems: Problems
 ) -> tuple[list[Column], list[str]]:
     """Decide how the columns of a file become features, and say what is left out; gather what is refused."""
-    for option in ("drop", "keep"):
+    for option in ("drop", "keep", "text"):
         for name in getattr(choices, option):
             if name not in source.cells:
                 problems.add(no_column(path, name, source.cells, f"for --{option}"))
     n_problems = len(problems.sentences)
-    left_out = {*choices.drop, *source.index} - {*choices.keep}
+    left_out = {*choices.drop, *source.index} - {*choices.keep, *choices.text}
     plan = _Plan()
     for name in source.cells:
         with problems.gathered():
@@ -102,24 +118,29 @@ def plan_columns(
 def _no_feature(path: Path, plan: _Plan, left_out: set[str]) -> ValueError:
     return ValueError(
         f"The file {path} must have a column that can be a feature. Got {len(left_out)} that are dropped, "
-        f"{len(plan.constant)} with one value or none, and {len(plan.counting)} that count the rows."
+        f"{len(plan.constant)} with one value or none, and {len(plan.counting) + len(plan.names)} that count "
+        "or name the rows."
     )
 
 
 def _say_left_out(source: Source, choices: Choices, plan: _Plan) -> list[str]:
-    index = [name for name in source.index if name not in (*choices.drop, *choices.keep)]
+    index = [name for name in source.index if name not in (*choices.drop, *choices.keep, *choices.text)]
     said = (
         (list(choices.drop), "dropped, as asked"),
         (index, "left out: the index of a pandas table"),
         (plan.constant, "left out: the same in all rows, or missing in all"),
         (plan.counting, f"left out: {_COUNTS[len(plan.counting) > 1]}"),
+        (plan.names, f"left out: {_NAMES}"),
     )
     return [f"{counted(names)} {words}." for names, words in said if names]
 
 
 def _plan_column(name: str, source: Source, choices: Choices, plan: _Plan) -> Column:
-    column, values = _plan_values(name, source, Missing(choices.missing))
-    if column.kind == "unused":
+    column, values = _plan_values(name, source, choices)
+    if column is None:
+        plan.names.append(name)
+        column = Column(name=name, kind="unused")
+    elif column.kind == "unused":
         plan.constant.append(name)
     elif column.kind == "number" and name not in choices.keep and _counts_rows(name, values):
         plan.counting.append(name)
@@ -137,29 +158,69 @@ def _counts_rows(name: str, values: np.ndarray) -> bool:
     return len(values) >= fewest and counts_rows(values)
 
 
-def _plan_values(name: str, source: Source, missing: Missing) -> tuple[Column, np.ndarray]:
+def _plan_values(name: str, source: Source, choices: Choices) -> tuple[Column | None, np.ndarray]:
+    """Return how a column becomes features, or None if it names the rows, and its values."""
+    missing = Missing(choices.missing)
+    if name in choices.text:
+        texts = missing.in_features(as_texts(source.cells[name], name))
+        return _plan_free_text(name, texts, choices), text_array(texts)
     kind, values = classify(source, name, missing)
     if kind == "text":
-        return _plan_text(name, source, values.tolist()), values
+        return _plan_text(name, source, values.tolist(), choices), values
+    if kind == "date":
+        return _plan_dates(name, values), values
+    if kind == "vector":
+        return _plan_vectors(name, values), values
     present = values[~np.isnan(values)]
     if not present.size or present.min() == present.max():
         return Column(name=name, kind="unused"), values
     return Column(name=name, kind=kind, fill=float(np.median(present))), values
 
 
-def _plan_text(name: str, source: Source, texts: Texts) -> Column:
+def _plan_dates(name: str, dates: np.ndarray) -> Column:
+    present = dates[~np.isnat(dates)]
+    parts = choose_parts(present) if present.size else ()
+    if not parts:
+        return Column(name=name, kind="unused")
+    return Column(name=name, kind="date", fill=float(np.median(as_days(present))), parts=parts)
+
+
+def _plan_vectors(name: str, vectors: np.ndarray) -> Column:
+    there = ~np.isnan(vectors)
+    counts = there.sum(0)
+    mean = np.where(there, vectors, 0).sum(0) / np.maximum(counts, 1)
+    if not np.any(there & (vectors != mean)):
+        return Column(name=name, kind="unused")
+    return Column(name=name, kind="vector", mean=tuple(mean.tolist()))
+
+
+def _plan_text(name: str, source: Source, texts: Texts, choices: Choices) -> Column | None:
     counts = Counter(text for text in texts if text is not None)
     half = counts.total() / 2
     numbers = [text for text in counts if NUMBER.fullmatch(text) or _WITH_SEPARATORS.fullmatch(text)]
     if sum(counts[text] for text in numbers) >= half:
         raise no_number(source, name, texts)
+    if sum(counts[text] for text in counts if ISO_DATE.fullmatch(text)) >= half:
+        return _plan_dates(name, as_dates(source, name, texts))
     if sum(counts[text] for text in counts if _DATE.fullmatch(text)) >= half:
-        raise ValueError(f"The column '{name}' must hold numbers, flags or text. Got dates. {REMEDY}")
-    if len(counts) > MOST_CATEGORIES:
         raise ValueError(
-            f"The column '{name}' must hold numbers, or text of at most {MOST_CATEGORIES} distinct values. "
-            f"Got {len(counts)} such values, the first {quoted(next(iter(counts)))}. {REMEDY}"
+            f"The column '{name}' must hold dates as ISO 8601 has them, such as 2024-01-31. "
+            f"Got {quoted(next(iter(counts)))}, which may mean several days. Write them so, or drop the "
+            "column with --drop."
         )
+    if len(counts) > MOST_CATEGORIES:
+        return _plan_free_text(name, texts, choices) if looks_like_text(texts) else None
     if len(counts) == 1 and None not in texts:
         return Column(name=name, kind="unused")
     return Column(name=name, kind="category", categories=tuple(sorted(counts)))
+
+
+def _plan_free_text(name: str, texts: Texts, choices: Choices) -> Column:
+    encoder: Encoder | None
+    encoder = learn_words(texts) if choices.text_model is None else learn_sentences(choices.text_model)
+    if encoder is None:
+        raise ValueError(
+            f"The column '{name}' must have words that are in two rows at least, to be used as text. "
+            "Got none. Leave it out with --drop, or name rows by it with --id."
+        )
+    return Column(name=name, kind="text", encoder=encoder)

@@ -25,7 +25,7 @@ import numpy as np
 
 from dahgnn.checks import bad_value
 from dahgnn.tables.cells import as_texts
-from dahgnn.tables.columns import Column, encode_columns, match_columns
+from dahgnn.tables.columns import TEXT_KINDS, Column, encode_columns, match_columns
 from dahgnn.tables.formats import find_format
 from dahgnn.tables.leaks import find_leaks
 from dahgnn.tables.messages import Problems, combined_error, joined, quoted
@@ -100,6 +100,8 @@ def read_table(
     drop: Sequence[str] = (),
     keep: Sequence[str] = (),
     missing: Sequence[str] = (),
+    text: Sequence[str] = (),
+    text_model: str | None = None,
     columns: Sequence[Column] | None = None,
     reading: Reading | None = None,
 ) -> Table:
@@ -116,6 +118,10 @@ def read_table(
     drop, keep, missing : sequence of str
         Columns to leave out, columns that become features although they count the rows, and words that mean
         missing, in the labels as in the features.
+    text : sequence of str
+        Columns that are free text, whatever they look like.
+    text_model : str, optional
+        A local model of ``sentence-transformers`` that turns free text into features, in place of its words.
     columns : sequence of Column, optional
         Those of the table that a model was fitted to. They are looked up by name and encoded as they were
         then. Further columns are ignored; a category that was unknown becomes zeros; without the column of
@@ -142,7 +148,7 @@ def read_table(
     >>> table.features.tolist()
     [[1.5, 0.0, 1.0], [2.0, 1.0, 0.0], [2.5, 1.0, 0.0]]
     """
-    choices = Choices(drop=drop, keep=keep, missing=missing)
+    choices = Choices(drop=drop, keep=keep, missing=missing, text=text, text_model=text_model)
     survey = survey_table(path, label=label, id=id, choices=choices, columns=columns, reading=reading)
     if survey.table is None:
         raise combined_error(Path(path), survey.problems)
@@ -162,7 +168,8 @@ def survey_table(
     choices = choices or Choices()
     _check_roles(label, id, choices, columns)
     path, problems = Path(path), Problems()
-    texts = tuple(column.name for column in columns or () if column.kind == "category")
+    texts = tuple(column.name for column in columns or () if column.kind in TEXT_KINDS)
+    texts = (*texts, *choices.text)
     reading = reading or Reading()
     fitted = columns is not None
     wanted = Wanted(label=label, id=id, texts=texts, fitted=fitted, reading=reading)
@@ -217,14 +224,14 @@ def _size(path: Path, columns: Sequence[Column], features: np.ndarray) -> str:
 def _check_roles(
     label: str | None, id_: str | None, choices: Choices, columns: Sequence[Column] | None
 ) -> None:
-    for name in ("drop", "keep", "missing"):
+    for name in ("drop", "keep", "missing", "text", "text_model"):
         if columns is not None and getattr(choices, name):
             remedy = "The fitted columns say what is used."
-            got = list(getattr(choices, name))
+            got = repr(getattr(choices, name))
             raise bad_value(name, "read_table", "empty where columns are given", got, remedy)
     if label is not None and label == id_:
         raise bad_value("id", "read_table", "another column than the label's", repr(id_))
-    for option in ("drop", "keep"):
+    for option in ("drop", "keep", "text"):
         for name in getattr(choices, option):
             if name in (label, id_):
                 role = "label" if name == label else "id"
