@@ -12,6 +12,7 @@ FITTED = SimpleNamespace(
         classes_=np.array(["blue", "red"]),
         label_distributions_=np.array([[0.1, 0.9], [0.25, 0.75], [0.6, 0.4]]),
         transduction_=np.array(["red", "red", "blue"]),
+        combination_={"linear": 0.4, "networks": 0.6},
     ),
 )
 
@@ -26,6 +27,7 @@ def test_an_explanation_is_ranked_and_names_rows_by_id():
     explanation = Explanation(row=1, hyperedges=(hyperedge,), labelled=(RowAttention(row=0, weight=0.125),))
     assert describe(explanation, FITTED).splitlines() == [
         "Row b\N{REPLACEMENT CHARACTER}: red 75.0 %, blue 25.0 %.",
+        "Labels come from the networks 60 %, a linear model 40 %. The rest tells of the networks alone.",
         "",
         "Labelled rows that its attention came from (all of them: 12.5 %):",
         "  12.50 %  a: red",
@@ -39,3 +41,12 @@ def test_a_given_label_is_said_and_no_labelled_row_too():
     said = describe(Explanation(row=0, hyperedges=(), labelled=()), FITTED)
     assert "Its given label is red." in said
     assert "none: no labelled row is within reach of two layers." in said
+
+
+def test_networks_without_a_part_in_the_labels_are_said():
+    classifier = SimpleNamespace(**vars(FITTED.classifier) | {"combination_": {"linear": 1.0}})
+    fitted = SimpleNamespace(**vars(FITTED) | {"classifier": classifier})
+    said = describe(Explanation(row=1, hyperedges=(), labelled=()), fitted).splitlines()
+    assert said[1] == (
+        "Labels come from a linear model 100 %. The networks, of which the rest tells, had no part in them."
+    )

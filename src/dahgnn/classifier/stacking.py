@@ -48,6 +48,8 @@ EXPERT_TITLES = {
     "laplace": "Laplace learning",
     "self-trained": "a self-trained kernel model",
 }
+# A smaller share is not worth a word.
+SMALLEST_SHARE = 0.005
 
 # Poisson learning: on the chosen neighbours, and on those by plain distance.
 POISSON_EXPERTS = ("poisson", "plain-poisson")
@@ -113,14 +115,17 @@ class Stack:
 
 
 def say_combination(shares: Mapping[str, float]) -> str:
-    """Return whom the labels come from in words, the greatest share first.
+    """Return whom the labels come from in words, the greatest share first, without those that round to 0 %.
 
     Examples
     --------
-    >>> say_combination({"linear": 0.25, "networks": 0.75})
+    >>> say_combination({"linear": 0.25, "trees": 0.004, "networks": 0.746})
     'the networks 75 %, a linear model 25 %'
     """
-    ranked = sorted(shares.items(), key=lambda pair: -pair[1])
+    ranked = sorted(
+        ((name, share) for name, share in shares.items() if share >= SMALLEST_SHARE),
+        key=lambda pair: -pair[1],
+    )
     return ", ".join(f"{EXPERT_TITLES[name]} {100 * share:.0f} %" for name, share in ranked)
 
 

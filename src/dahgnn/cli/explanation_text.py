@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dahgnn.classifier.explanation import Explanation
+from dahgnn.classifier.stacking import SMALLEST_SHARE, say_combination
 from dahgnn.cli.display import printable
 from dahgnn.report.fitted_folder import FittedFolder
 
@@ -16,6 +17,7 @@ def describe(explanation: Explanation, fitted: FittedFolder, most: int = 5) -> s
     lines = [f"Row {names[row]}: {_ranking(fitted, row)}."]
     if fitted.labels[row] is not None:
         lines.append(f"Its given label is {printable(fitted.labels[row])}.")
+    lines.append(_part_of_networks(fitted))
     total = sum(share.weight for share in explanation.labelled)
     lines.append(f"\nLabelled rows that its attention came from (all of them: {100 * total:.1f} %):")
     lines += [
@@ -31,6 +33,15 @@ def describe(explanation: Explanation, fitted: FittedFolder, most: int = 5) -> s
         )
         lines.append(f"  {100 * hyperedge.weight:5.2f} %  hyperedge{centre}: {members}")
     return "\n".join(lines)
+
+
+def _part_of_networks(fitted: FittedFolder) -> str:
+    """Say whom the labels come from: an explanation tells of the networks, which may have no part in them."""
+    shares = fitted.classifier.combination_
+    rest = "The rest tells of the networks alone."
+    if shares.get("networks", 0) < SMALLEST_SHARE:
+        rest = "The networks, of which the rest tells, had no part in them."
+    return f"Labels come from {say_combination(shares)}. {rest}"
 
 
 def _ranking(fitted: FittedFolder, row: int) -> str:
