@@ -9,6 +9,7 @@ def test_long_cells_and_long_lists_are_cut():
     assert quoted("x" * 60) == f"'{'x' * 60}'"
     assert quoted("x" * 61) == f"'{'x' * 60}…'"
     assert joined(list("abcdef")) == "a, b, c, d, e, f"
+    assert joined(list("abcdefg")) == "a, b, c, d, e, f, g"
     assert joined(list("abcdefgh")) == "a, b, c, d, e, f and 2 more"
 
 

@@ -137,3 +137,16 @@ def test_rows_are_told_by_the_line_in_which_they_begin(write):
     path = write('x,y\n\n"a\nb",1\n\n"c",1\n"c",2\n')
     with pytest.raises(ValueError, match="Got 'c' in line 6 of the file and line 7 of the file."):
         read_table(path, id="x")
+
+
+def test_the_labels_of_up_to_twelve_classes_are_counted(write):
+    rows = [f"{place},{name}" for name in "abcdefghijkl" for place in range(3)]
+    said = read_table(write("x,y\n" + "\n".join(rows) + "\n"), label="y").notes[1]
+    assert said.endswith("'k' (3), 'l' (3).")
+
+
+def test_ids_that_occur_twice_come_with_a_way_out(write):
+    with pytest.raises(
+        ValueError, match="Correct it, or leave --id out: rows are then named by their numbers"
+    ):
+        read_table(write("n,x,y\n7,1,a\n7,2,b\n"), label="y", id="n")

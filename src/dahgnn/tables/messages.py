@@ -65,5 +65,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def joined(parts: Sequence[str], most: int = 6) -> str:
-    """Join the first few parts, and say how many are left."""
-    return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")
+    """Join the first few parts, and say how many are left; one that would be left alone is named, too."""
+    if len(parts) <= most + 1:
+        return ", ".join(parts)
+    return f"{', '.join(parts[:most])} and {len(parts) - most} more"

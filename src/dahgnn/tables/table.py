@@ -36,6 +36,11 @@ from dahgnn.tables.sources import Reading, Source, Texts, Wanted
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
 # So many different numbers may be grades.
 _FEW_CLASSES = 20
+# Of so many classes, the most common first, a note says how many labels they have.
+_LISTED_CLASSES = 12
+_NO_ID = (
+    "Correct it, or leave --id out: rows are then named by their numbers, and --drop leaves the column out."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -258,9 +263,10 @@ def _read_labels(
     _check_classes(counts, name)
     if "-1" in counts:
         notes.append("The label -1 was taken for a class.")
-    classes = joined([f"{quoted(label)} ({count})" for label, count in counts.most_common()]) or "none"
+    classes = [f"{quoted(label)} ({count})" for label, count in counts.most_common()]
     known = f"{counts.total()} of {len(texts)} rows are labelled {where}, with {len(counts)} classes"
-    return tuple(texts), [f"{known}: {classes}.", *notes, *suspects(counts)]
+    sizes = joined(classes, most=_LISTED_CLASSES) or "none"
+    return tuple(texts), [f"{known}: {sizes}.", *notes, *suspects(counts)]
 
 
 def check_labels(labels: Sequence[str | None], name: str) -> None:
@@ -295,9 +301,9 @@ def _read_ids(source: Source, name: str | None) -> tuple[str, ...]:
     first: dict[str, int] = {}
     for row, text in enumerate(as_texts(source.ids, str(name))):
         if not text:
-            raise ValueError(f"The ids in '{name}' must all be there. Got none in {source.at(row)}.")
+            raise ValueError(f"The ids in '{name}' must all be there. Got none in {source.at(row)}. {_NO_ID}")
         if text in first:
             places = f"{source.at(first[text])} and {source.at(row)}"
-            raise ValueError(f"The ids in '{name}' must differ. Got {quoted(text)} in {places}.")
+            raise ValueError(f"The ids in '{name}' must differ. Got {quoted(text)} in {places}. {_NO_ID}")
         first[text] = row
     return tuple(first)
