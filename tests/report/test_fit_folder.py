@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -428,3 +429,110 @@ def test_a_given_label_stays_and_a_wrong_one_is_doubted(tmp_path):
     assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert [label["id"] for label in metrics["assessment"]["doubtful"]][:1] == ["x0"]
+
+
+def test_json_is_one_object_on_standard_output(folder, tmp_path, capsys):
+    write(tmp_path / "animals.csv")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--id", "name", "--networks", "1"]
+    assert main([*command, "--map", "none", "--json", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr()
+    fitted = json.loads(said.out)
+    assert "Fit 90 rows" in said.err
+    assert fitted["folder"] == str(tmp_path / "out")
+    assert fitted["files"] == ["model.safetensors", "metrics.json", "predictions.csv", "report.html"]
+    kept = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert {**kept, "folder": fitted["folder"], "files": fitted["files"]} == fitted
+    assert fitted["command"].startswith("dahgnn fit ")
+    assert fitted["sha256"] == hashlib.sha256((tmp_path / "animals.csv").read_bytes()).hexdigest()
+    assert (fitted["seed"], fitted["k"]) == (0, 10)
+    assert any("90 rows" in note for note in fitted["notes"])
+    new = ["predict", str(folder), str(tmp_path / "animals.csv"), "--out", str(tmp_path / "new.csv")]
+    assert main([*new, "--json"]) == 0
+    predicted = json.loads(capsys.readouterr().out)
+    assert (predicted["rows"], sum(predicted["classes"].values())) == (90, 90)
+    assert predicted["file"] == str(tmp_path / "new.csv")
+    assert main(["suggest", str(folder), "-n", "3", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == 3
+    assert main(["explain", str(folder), "--row", "x40", "--row", "x3", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["id"], row["given"]) for row in rows] == [("x40", None), ("x3", NAMES[0])]
+    assert sum(rows[0]["probabilities"].values()) == pytest.approx(1)
+
+
+def test_several_rows_are_explained_in_turn(folder, capsys):
+    assert main(["explain", str(folder), "--row", "x40", "--row", "x3"]) == 0
+    said = capsys.readouterr().out
+    assert said.index("Row x40: ") < said.index("Row x3: ")
+
+
+def test_predictions_go_to_standard_output(folder, tmp_path, monkeypatch, capfdbinary):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "new.csv", rows=5)
+    command = ["predict", str(folder), "new.csv", "--out"]
+    assert main([*command, "same.csv"]) == 0
+    capfdbinary.readouterr()
+    assert main([*command, "-"]) == 0
+    assert capfdbinary.readouterr().out == (tmp_path / "same.csv").read_bytes()
+    assert not (tmp_path / "-").exists()
+    assert main([*command, "-", "--json"]) == 2
+    assert b"Got both" in capfdbinary.readouterr().err
+
+
+def test_classes_may_count_more_or_less(tmp_path, capsys):
+    # Two kinds that cannot be told apart: who counts 20 times as much gets the rows.
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    lines = [f"{x:.3f},{y:.3f},{'uv'[n % 2] if n < 40 else ''}" for n, (x, y) in enumerate(rows)]
+    (tmp_path / "t.csv").write_text("a,b,kind\n" + "\n".join(lines) + "\n")
+    command = ["fit", str(tmp_path / "t.csv"), "--label", "kind", "--map", "none"]
+    shares = {}
+    for weights in (["u=20"], ["v=20", "u=1"], ["balanced"]):
+        words = [word for weight in weights for word in ("--class-weight", weight)]
+        assert main([*command, *words, "--out", str(tmp_path / "out")]) == 0
+        found = read(tmp_path / "out" / "predictions.csv")
+        shares[weights[0]] = np.mean([float(row["p:u"]) for row in found])
+    assert shares["u=20"] > 0.8
+    assert 0.4 < shares["balanced"] < 0.6
+    assert shares["v=20"] < 0.2
+    kept = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert kept["settings"]["class_weight"] == "balanced"
+    capsys.readouterr()
+    for word, message in (
+        ("w=2", "must name a class. Got 'w'"),
+        ("u=0", "a weight above 0. Got 'u=0'"),
+        ("u", "NAME=WEIGHT with a weight above 0. Got 'u'"),
+        ("u=much", "Got 'u=much'"),
+    ):
+        assert main([*command, "--class-weight", word, "--out", str(tmp_path / "out")]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seed", "-1"], "The option --seed must be between 0 and 2**32 - 1. Got -1."),
+        (["--validation", "2"], "The option --validation must be a finite number"),
+        (["-k", "0"], "The option -k must be at least 1. Got 0."),
+    ],
+)
+def test_errors_name_the_option(tmp_path, capsys, words, message):
+    write(tmp_path / "animals.csv")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name"]
+    assert main([*command, "--out", str(tmp_path / "out"), *words]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert message in said
+    assert "parameter of" not in said
+
+
+def test_the_summary_has_baselines_and_doubtful_labels(tmp_path, capsys):
+    write(tmp_path / "animals.csv")
+    lines = (tmp_path / "animals.csv").read_text().splitlines()
+    lines[1] = lines[1].removesuffix("ant") + '"cat, black"'  # it is no cat
+    (tmp_path / "animals.csv").write_text("\n".join(lines) + "\n")
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--id", "name", "--map", "none"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "96.7 % of the held-out labels were found; on the same labels: always the commonest class 3" in said
+    )
+    assert "%, logistic regression 9" in said
+    assert "1 given label is doubtful: metrics.json lists" in said

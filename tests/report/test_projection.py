@@ -14,6 +14,17 @@ def test_tsne_repeats_and_keeps_groups_apart():
     assert torch.equal(torch.cdist(layout, centres).argmin(1), labels)
 
 
+def test_a_layout_tells_how_far_it_is_and_stays_the_same(caplog):
+    embedding = torch.randn(60, 5, generator=torch.Generator().manual_seed(1))
+    told = []
+    layout = tsne(embedding, seed=0, progress=lambda done, total, text: told.append((done, total, text)))
+    assert told[0] == (50, 750, "step 50 of 750")
+    assert told[-1] == (750, 750, "step 750 of 750")
+    assert [done for done, _, _ in told] == sorted({done for done, _, _ in told})
+    assert torch.equal(layout, tsne(embedding, seed=0))
+    assert not caplog.records  # nothing of a perplexity that few rows do not allow
+
+
 def test_more_rows_than_are_laid_out_stand_among_their_nearest(monkeypatch):
     monkeypatch.setattr("dahgnn.report.projection.MOST_BY_TSNE", 90)
     generator = torch.Generator().manual_seed(0)

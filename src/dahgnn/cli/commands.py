@@ -9,7 +9,9 @@ import argparse
 import io
 import itertools
 import logging
+import math
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +42,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ± still gets the table
     options = make_parser().parse_args(arguments)
+    options.words = sys.argv[1:] if arguments is None else list(arguments)
     logging.basicConfig(level=logging.WARNING, format="dahgnn: %(message)s")
     try:
         COMMANDS[options.command](options)
@@ -172,6 +175,7 @@ def _print_written(folder: Path, written: Sequence[Path]) -> None:
 
 def _fit(options: argparse.Namespace) -> None:
     from dahgnn.cli.display import Display
+    from dahgnn.cli.json_text import fit_as_json
     from dahgnn.report.fit_files import FILES
     from dahgnn.report.fit_folder import FitOptions, fit_table, survey_fit
 
@@ -189,19 +193,27 @@ def _fit(options: argparse.Namespace) -> None:
         networks=options.networks,
         validation=options.validation,
         scale=options.scale,
+        class_weight=_class_weight(options.class_weight),
         device=options.device,
         map=options.map,
         parquet=options.parquet,
+        command=shlex.join(["dahgnn", *options.words]),
         reading=_reading(options),
     )
     if options.dry_run:
+        if options.json:
+            raise ValueError("A dry run has no JSON. Got --dry-run and --json. Leave one of them out.")
         _print_survey(options.table, survey_fit(options.table, chosen))
         return
     with Display() as display:
         metrics = fit_table(options.table, folder, chosen, display)
-    _print_metrics(metrics)
-    print(f"Written to {folder}: {', '.join(name for name in FILES if (folder / name).exists())}")
-    _print_early_end(metrics)
+    files = [name for name in FILES if (folder / name).exists()]
+    if options.json:
+        print(fit_as_json(metrics, folder, files))
+    else:
+        _print_metrics(metrics)
+        print(f"Written to {folder}: {', '.join(files)}")
+        _print_early_end(metrics)
     if metrics["stopped"] == "interrupted":
         raise KeyboardInterrupt
 
@@ -228,6 +240,25 @@ def _print_survey(path: Path, survey: Survey) -> None:
     print("\nNothing is wrong: a fit could start. Nothing was written.")
 
 
+def _class_weight(words: Sequence[str]) -> dict[str, float] | str | None:
+    """Return the weights of classes from ``balanced``, or from ``NAME=WEIGHT`` of some of them."""
+    if list(words) in ([], ["balanced"]):
+        return words[0] if words else None
+    weights = {}
+    for word in words:
+        name, equals, number = word.rpartition("=")
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            weights[name] = math.nan
+        if not (equals and 0 < weights[name] < math.inf):
+            raise ValueError(
+                "The option --class-weight must be 'balanced', or NAME=WEIGHT with a weight above 0. "
+                f"Got '{word}'."
+            )
+    return weights
+
+
 def _print_metrics(metrics: Mapping[str, Any]) -> None:
     from dahgnn.classifier.stacking import say_combination
 
@@ -239,6 +270,25 @@ def _print_metrics(metrics: Mapping[str, Any]) -> None:
     accuracy, low, high = (f"{100 * estimate[name]:.1f}" for name in ("accuracy", "low", "high"))
     held = f"judged by {estimate['n']} held-out labels"
     print(f"About {accuracy} % of them are right (95 % confidence: {low} to {high} %), {held}.")
+    _print_assessment(metrics["assessment"])
+
+
+def _print_assessment(assessment: Mapping[str, Any]) -> None:
+    """Print what simple methods reach on the same labels, and how many labels are doubtful."""
+    names = {
+        "majority": "always the commonest class",
+        "logistic_regression": "logistic regression",
+        "nearest_neighbours": "5 nearest neighbours",
+    }
+    reached = {name: assessment["baselines"][key] for key, name in names.items()}
+    if assessment["accuracy"] is not None and None not in reached.values():
+        others = ", ".join(f"{name} {100 * share:.1f} %" for name, share in reached.items())
+        found = f"{100 * assessment['accuracy']:.1f} % of the held-out labels were found"
+        print(f"{found}; on the same labels: {others}.")
+    count = assessment["doubtful_count"]
+    if count:
+        labels = "1 given label is" if count == 1 else f"{count:,} given labels are"
+        print(f"{labels} doubtful: metrics.json lists the clearest first, with what is likelier.")
 
 
 def _print_early_end(metrics: Mapping[str, Any]) -> None:
@@ -250,17 +300,29 @@ def _print_early_end(metrics: Mapping[str, Any]) -> None:
 
 def _predict(options: argparse.Namespace) -> None:
     from dahgnn.cli.display import Display
+    from dahgnn.cli.json_text import predictions_as_json
     from dahgnn.report.fit_files import check_target
     from dahgnn.report.fitted_folder import predict_table
-    from dahgnn.report.predictions import write_predictions
+    from dahgnn.report.predictions import as_csv, write_predictions
     from dahgnn.tables.formats import stem
 
+    if str(options.out) == "-":
+        if options.json:
+            raise ValueError("Only one of --json and --out - can be on the standard output. Got both.")
+        with Display() as display:
+            predictions = predict_table(options.folder, options.table, options.id, display, _reading(options))
+        sys.stdout.flush()
+        sys.stdout.buffer.write(as_csv(predictions).encode("utf-8", "backslashreplace"))
+        return
     target = options.out or options.folder / f"{stem(options.table)}-predictions.csv"
     check_target(target, options.folder, [options.table])
     with Display() as display:
         predictions = predict_table(options.folder, options.table, options.id, display, _reading(options))
         write_predictions(target, predictions)
-    print(f"\n{len(predictions.ids):,} rows. Written to {target}")
+    if options.json:
+        print(predictions_as_json(predictions, target))
+    else:
+        print(f"\n{len(predictions.ids):,} rows. Written to {target}")
 
 
 def _with_standard_input(
@@ -279,19 +341,28 @@ def _with_standard_input(
 
 def _explain(options: argparse.Namespace) -> None:
     from dahgnn.cli.explanation_text import describe
+    from dahgnn.cli.json_text import explanations_as_json
     from dahgnn.report.fitted_folder import FittedFolder
 
     fitted = FittedFolder.open(options.folder)
-    print(describe(fitted.explain(options.row), fitted))
+    explanations = [fitted.explain(name) for name in options.row]
+    if options.json:
+        print(explanations_as_json(explanations, fitted))
+    else:
+        print("\n\n\n".join(describe(each, fitted) for each in explanations))
 
 
 def _suggest(options: argparse.Namespace) -> None:
     from dahgnn.cli.display import printable
+    from dahgnn.cli.json_text import suggestions_as_json
     from dahgnn.report.fitted_folder import FittedFolder
 
     rows = FittedFolder.open(options.folder).suggest(options.n)
     if len(rows) < options.n:
         print(f"No more than {len(rows):,} rows are unlabelled.", file=sys.stderr)
+    if options.json:
+        print(suggestions_as_json(rows))
+        return
     names = [printable(row.id) for row in rows]
     width = max([2, *map(len, names)])
     print(f"{'id':{width}}  margin  density  predicted")

@@ -149,15 +149,23 @@ def _add_fit(commands: _Commands) -> None:
     )
     own.add_argument(
         "--map",
-        choices=("auto", "tsne", "pca"),
+        choices=("auto", "tsne", "pca", "none"),
         default="auto",
-        help="of the page (auto: t-SNE for 100 rows or more)",
+        help="of the page (auto: t-SNE for 100 rows or more); none is a page without one",
+    )
+    own.add_argument(
+        "--class-weight",
+        action="append",
+        default=[],
+        metavar="WEIGHT",
+        help="'balanced', or NAME=NUMBER for a class that is to count more or less; may be repeated",
     )
     own.add_argument("--parquet", action="store_true", help="write predictions.parquet, too")
     own.add_argument("--device", default="auto", help="cpu or cuda (what there is)")
     own.add_argument(
         "--dry-run", action="store_true", help="say what is understood and all that is wrong; fit nothing"
     )
+    _add_json(own)
     own.set_defaults(extra="fit")
 
 
@@ -206,14 +214,16 @@ def _add_predict(commands: _Commands) -> None:
     predict.add_argument("--id", metavar="COLUMN", help="names of the rows (as at the fit)")
     _add_reading(predict, "as at the fit")
     predict.add_argument(
-        "--out", type=Path, metavar="FILE", help="results, .csv or .parquet (DIR/FILE-predictions.csv)"
+        "--out", type=Path, metavar="FILE", help="results, .csv or .parquet, or - (DIR/FILE-predictions.csv)"
     )
 
 
 def _add_explain(commands: _Commands) -> None:
     why = commands.add_parser("explain", help="say why a row got its label")
     _add_fitted(why)
-    why.add_argument("--row", required=True, metavar="ID", help="the id of a fitted row")
+    why.add_argument(
+        "--row", action="append", required=True, metavar="ID", help="the id of a fitted row; may be repeated"
+    )
 
 
 def _add_suggest(commands: _Commands) -> None:
@@ -225,7 +235,12 @@ def _add_suggest(commands: _Commands) -> None:
 def _add_fitted(parser: argparse.ArgumentParser) -> None:
     """Add the folder of a fit, which some commands begin with."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="what 'dahgnn fit' wrote")
+    _add_json(parser)
     parser.set_defaults(extra="fit")
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dahgnn._version import __version__
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import attention_to_hyperedges, traces_of
+from dahgnn.progress import Progress
 from dahgnn.report.fit_view import FitView
 from dahgnn.report.projection import MOST_BY_TSNE, tsne
 from dahgnn.tables.cells import as_texts
@@ -38,12 +39,17 @@ Array = NDArray[Any]
 
 
 def gather_view(
-    title: str, table: Table, classifier: DAHGNNClassifier, metrics: dict[str, Any], kind: str
+    title: str,
+    table: Table,
+    classifier: DAHGNNClassifier,
+    metrics: dict[str, Any],
+    kind: str,
+    progress: Progress | None = None,
 ) -> FitView:
-    """Gather what the page shows; ``kind`` is one of `MAPS`."""
+    """Gather what the page shows; ``kind`` is one of `MAPS`, and ``progress`` hears how far the map is."""
     names = [str(name) for name in classifier.classes_]
     places = {name: place for place, name in enumerate(names)}
-    position, projection = _position(classifier, kind)
+    position, projection = _position(classifier, kind, progress)
     members, attention = _own_hyperedges(classifier)
     images = _as_images(table.source)
     return FitView(
@@ -86,16 +92,20 @@ def _facts(classifier: DAHGNNClassifier, metrics: Mapping[str, Any]) -> dict[str
         "Neighbours of a row (k)": str(classifier.k_),
         "Seed": str(classifier.random_state),
         "Version": f"dahgnn {__version__}",
+        "SHA-256 of the file": metrics.get("sha256") or "–",
+        "Command": metrics.get("command") or "–",
     }
 
 
-def _position(classifier: DAHGNNClassifier, kind: str) -> tuple[Array | None, str | None]:
+def _position(
+    classifier: DAHGNNClassifier, kind: str, progress: Progress | None = None
+) -> tuple[Array | None, str | None]:
     """Place the rows on a map by their hidden units, of which similar rows have similar ones."""
     if kind == "none":
         return None, None
     hidden = torch.cat([first.to_nodes.sums.flatten(1) for first, _ in traces_of(classifier)], 1)
     if kind == "tsne" or (kind == "auto" and len(hidden) >= _FEWEST_FOR_TSNE):
-        placed = tsne(hidden, seed=0).numpy()
+        placed = tsne(hidden, seed=0, progress=progress).numpy()
         if np.isfinite(placed).all():  # rows that are all alike have no such map
             return placed, "t-SNE" if len(hidden) <= MOST_BY_TSNE else f"t-SNE of {MOST_BY_TSNE:,} of them"
     centred = hidden - hidden.mean(0)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from dahgnn.checks import check_choice
+from dahgnn.checks import bad_value, check_choice
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.saving import save_classifier
 from dahgnn.classifier.stages import count_networks
@@ -44,6 +44,7 @@ from dahgnn.report.fit_files import (
     write_json,
     write_text,
 )
+from dahgnn.report.fit_metrics import check_class_weight, gather_metrics, gather_origin
 from dahgnn.report.fit_page import fit_page
 from dahgnn.report.predictions import Predictions, as_csv, write_parquet
 from dahgnn.tables.formats import find_format
@@ -73,12 +74,14 @@ class FitOptions:
         The number of neighbours of a row, and the seed of everything that is random.
     validation : float
         Share of the labelled rows of each class that each network holds out; 0 is none.
-    networks, scale, device
+    networks, scale, class_weight, device
         As in `DAHGNNClassifier`.
-    map : {"auto", "tsne", "pca"}
-        How the page places the rows; "auto" is t-SNE for 100 rows or more.
+    map : {"auto", "tsne", "pca", "none"}
+        How the page places the rows; "auto" is t-SNE for 100 rows or more, and "none" is no map.
     parquet : bool
         Whether predictions are written as Parquet, too.
+    command : str or None
+        How the user asked for the fit, which metrics.json keeps.
     reading : Reading
         How the file is to be read.
     """
@@ -95,9 +98,11 @@ class FitOptions:
     networks: int | str = "auto"
     validation: float = 0.2
     scale: str = "auto"
+    class_weight: Mapping[str, float] | str | None = None
     device: str = "auto"
     map: str = "auto"
     parquet: bool = False
+    command: str | None = None
     reading: Reading = field(default_factory=Reading)
 
 
@@ -119,6 +124,8 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         The metrics.
     """
     check_choice("map", options.map, MAPS, "fit")
+    if not 0 <= options.seed < 2**32:
+        raise bad_value("seed", "fit", "between 0 and 2**32 - 1", options.seed)
     for name in ("jinja2", "openTSNE"):
         import_module(name)  # fails now rather than after the fit
     with ExitStack() as stack:
@@ -148,13 +155,14 @@ def _fit_and_write(
     path: Path, folder: Path, table: Table, options: FitOptions, observer: Observer
 ) -> dict[str, Any]:
     labels = np.array(table.labels, dtype=object)
+    origin = gather_origin(path, table.notes, _make_classifier(options), options.command)
     start = time.perf_counter()
     classifier = _fit(table.features, labels, options, observer)
     interrupted = classifier.stopped_ == "interrupted"
     if interrupted and (folder / MODEL).exists():
         observer.note(f"The fit that was in {folder} stays.")
         raise KeyboardInterrupt
-    metrics = _metrics(classifier, labels, time.perf_counter() - start)
+    metrics = gather_metrics(classifier, labels, time.perf_counter() - start) | origin
     with observer.phase("Compare with simple methods"):
         metrics["assessment"] = assess(classifier, table.features, labels).as_dict(table.ids)
     with observer.phase("Write"), exchanging(folder, FILES) as stage:
@@ -163,11 +171,11 @@ def _fit_and_write(
         columns, arrays = pack_columns(table.columns)
         notes = _about(path, table, options) | {"columns": columns, "fit": metrics["fit"]}
         save_classifier(classifier, stage / MODEL, notes, arrays)
-    # The page comes last, as it takes long: who is interrupted here has all the rest.
+    # The page comes last, as its map takes long: who is interrupted here has all the rest.
     hurried = interrupted and options.map == "auto"
-    with observer.phase("Draw the map"):
-        view = gather_view(path.name, table, classifier, metrics, "pca" if hurried else options.map)
-        page = fit_page(view)
+    with observer.phase("Draw the page") as progress:
+        kind = "pca" if hurried else options.map
+        page = fit_page(gather_view(path.name, table, classifier, metrics, kind, progress))
     with exchanging(folder, (PAGE,)) as stage:
         write_text(stage / PAGE, page)
     return metrics
@@ -208,17 +216,21 @@ def survey_fit(path: Path, options: FitOptions) -> Survey:
     if survey.labels is not None:
         with problems.gathered():
             check_labels(survey.labels, options.label or path.name)
+        with problems.gathered():
+            check_class_weight(options.class_weight, survey.labels)
     if not problems.sentences:
         return survey
     return replace(survey, table=None, problems=(*survey.problems, *problems.sentences))
 
 
 def _make_classifier(options: FitOptions) -> DAHGNNClassifier:
+    weights = options.class_weight
     return DAHGNNClassifier(
         k=options.k,
         networks=options.networks,
         validation=options.validation,
         scale=options.scale,
+        class_weight=weights if weights is None or isinstance(weights, str) else dict(weights),
         random_state=options.seed,
         device=options.device,
     )
@@ -257,24 +269,3 @@ def _reading_for_others(path: Path, table: Table, reading: Reading) -> dict[str,
     if find_format(path, reading).roles == "folders":
         reading = replace(reading, shape=table.source.shape)
     return replace(reading, format=None).given
-
-
-def _metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dict[str, Any]:
-    held = classifier.held_out_indices_
-    right = classifier.classes_[classifier.held_out_distributions_.argmax(1)] == labels[held]
-    return {
-        "rows": len(labels),
-        "features": int(classifier.n_features_in_),
-        "classes": [str(name) for name in classifier.classes_],
-        "labelled": len(classifier.labelled_indices_),
-        "held_out": len(held),
-        # Each of them is judged by networks and experts that have not seen its label.
-        "held_out_accuracy": float(right.mean()) if len(held) else None,
-        "estimate": None if classifier.estimate_ is None else asdict(classifier.estimate_),
-        "networks": len(classifier.networks_),
-        "best_epoch": classifier.best_epoch_,
-        "epochs": classifier.n_iter_,
-        "stopped": classifier.stopped_,
-        "combination": classifier.combination_,
-        "seconds": round(seconds, 3),
-    }

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from dahgnn.files.atomic import replacing
+from dahgnn.progress import Progress
 
 # The layout of more rows would take minutes.
 MOST_BY_TSNE = 20_000
 
 
-def tsne(embedding: Tensor, *, seed: int) -> Tensor:
+def tsne(embedding: Tensor, *, seed: int, progress: Progress | None = None) -> Tensor:
     """Lay an embedding (n, d) out in the plane, (n, 2) (van der Maaten and Hinton, 2008; openTSNE).
 
     Of more than `MOST_BY_TSNE` rows a sample is laid out, and openTSNE places each of the others at the
     median of its nearest rows in the sample.
+
+    Parameters
+    ----------
+    embedding : Tensor, (n, d)
+        The rows.
+    seed : int
+        Makes the layout repeatable.
+    progress : Progress, optional
+        Hears every so many steps how far the layout is.
     """
     from openTSNE import TSNE
 
@@ -26,13 +38,30 @@ def tsne(embedding: Tensor, *, seed: int) -> Tensor:
     if n > MOST_BY_TSNE:
         order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
     sample, others = order[:MOST_BY_TSNE], order[MOST_BY_TSNE:]
-    fitted = TSNE(n_jobs=torch.get_num_threads(), random_state=seed).fit(embedding[sample].numpy())
+    # Its default, or what fewer rows allow.
+    perplexity = min(30, (len(sample) - 1) / 3)
+    model = TSNE(perplexity=perplexity, n_jobs=torch.get_num_threads(), random_state=seed)
+    if progress is not None:
+        steps = model.early_exaggeration_iter + model.n_iter
+        model.callbacks = _tell_steps(progress, steps, model.callbacks_every_iters)
+    fitted = model.fit(embedding[sample].numpy())
     layout = torch.empty(n, 2, dtype=torch.float64)
     layout[sample] = torch.from_numpy(fitted.__array__())
     if len(others):
         placed = fitted.prepare_partial(embedding[others].numpy(), initialization="median")
         layout[others] = torch.from_numpy(placed.__array__())
     return layout
+
+
+def _tell_steps(progress: Progress, steps: int, every: int) -> Callable[[int, float, object], None]:
+    """Return a callback for openTSNE, which begins to count anew in each phase of its optimisation."""
+    calls = itertools.count(1)
+
+    def tell(iteration: int, error: float, embedding: object) -> None:  # noqa: ARG001
+        done = min(next(calls) * every, steps)
+        progress(done, steps, f"step {done} of {steps}")
+
+    return tell
 
 
 def draw_embedding(
