@@ -32,6 +32,7 @@ def test_problems_are_gathered_and_said_at_once():
     for number in range(22):
         with problems.gathered():
             raise ValueError(f"Problem {number}.")
+    problems.add(ValueError("Problem 3."))
     with problems.gathered():
         pass
     message = str(combined_error(Path("a.csv"), problems.sentences))

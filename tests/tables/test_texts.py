@@ -6,7 +6,6 @@ import pytest
 from dahgnn.tables.texts import (
     SentenceEncoder,
     WordEncoder,
-    encoder_from_parts,
     learn_sentences,
     learn_words,
     looks_like_text,
@@ -54,18 +53,6 @@ def test_few_words_are_features_of_their_own():
 @pytest.mark.parametrize("texts", [[None, None], ["", " "], ["a", "b"], ["one"]])
 def test_texts_without_a_word_in_common_teach_nothing(texts):
     assert learn_words(texts) is None
-
-
-def test_an_encoder_is_kept_in_parts():
-    encoder = learn_words(TEXTS)
-    settings, arrays = encoder.parts()
-    again = encoder_from_parts("words", settings, arrays)
-    assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
-    sentences = SentenceEncoder(model="here", width=3)
-    again = encoder_from_parts("sentences", *sentences.parts())
-    assert (again.model, again.width) == ("here", 3)
-    with pytest.raises(ValueError, match="'kind' .* 'words' or 'sentences'. Got 'x'"):
-        encoder_from_parts("x", {}, {})
 
 
 def test_damaged_parts_are_refused():

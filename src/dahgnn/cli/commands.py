@@ -187,6 +187,7 @@ def _fit(options: argparse.Namespace) -> None:
         keep=options.keep,
         missing=options.missing,
         text=options.text,
+        image=options.image,
         text_model=options.text_model,
         k=options.k,
         seed=options.seed,

@@ -68,8 +68,10 @@ class FitOptions:
     drop, keep, missing : sequence of str
         Columns to leave out, columns that become features although they count the rows, and words that mean
         missing.
-    text, text_model : sequence of str, str or None
-        Columns that are free text, and a local model of sentences in place of their words.
+    text, image : sequence of str
+        Columns that are free text, and columns of paths of pictures.
+    text_model : str or None
+        A local model of sentences in place of the words of free text.
     k, seed : int
         The number of neighbours of a row, and the seed of everything that is random.
     validation : float
@@ -92,6 +94,7 @@ class FitOptions:
     keep: Sequence[str] = ()
     missing: Sequence[str] = ()
     text: Sequence[str] = ()
+    image: Sequence[str] = ()
     text_model: str | None = None
     k: int = 10
     seed: int = 0
@@ -207,6 +210,7 @@ def survey_fit(path: Path, options: FitOptions) -> Survey:
         keep=options.keep,
         missing=options.missing,
         text=options.text,
+        image=options.image,
         text_model=options.text_model,
     )
     survey = survey_table(path, label=options.label, id=options.id, choices=choices, reading=options.reading)

@@ -23,9 +23,9 @@ from dahgnn.tables.missing import NUMBER, Missing
 from dahgnn.tables.sources import Source, Texts
 from dahgnn.tables.texts import Encoder
 
-_KINDS = ("number", "flag", "category", "date", "vector", "text", "unused")
+_KINDS = ("number", "flag", "category", "date", "vector", "text", "image", "unused")
 # Kinds whose cells must be read as text.
-TEXT_KINDS = ("category", "text")
+TEXT_KINDS = ("category", "text", "image")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Column:
         The name of the column in the file.
     kind : str
         "number" or "flag" (one feature), "category" (one feature a value), "date" (some of its parts),
-        "vector" (one feature a place), "text" (what its encoder gives) or "unused" (none).
+        "vector" (one feature a place), "text" or "image" (what its encoder gives) or "unused" (none).
     fill : float or None
         What a missing number or flag becomes: the median at the time of the fit. That of dates is in days.
     categories : sequence of str
@@ -50,7 +50,7 @@ class Column:
     mean : sequence of float
         What the missing places of a vector become, one number for each place.
     encoder : Encoder or None
-        What turns free text into features.
+        What turns free text, or paths of pictures, into features.
     """
 
     name: str
@@ -72,8 +72,8 @@ class Column:
             # A column that comes back from JSON has lists here.
             object.__setattr__(self, name, tuple(getattr(self, name)))
         self._check_values()
-        if (self.kind == "text") != (self.encoder is not None):
-            raise bad_value("encoder", "Column", "there for text, and for text alone", repr(self.encoder))
+        if (self.kind in ("text", "image")) != (self.encoder is not None):
+            raise bad_value("encoder", "Column", "there for text and images alone", repr(self.encoder))
 
     def _check_values(self) -> None:
         for name in ("categories", "missing"):
@@ -92,7 +92,7 @@ class Column:
             return tuple(f"{self.name}={value}" for value in self.categories)
         if self.kind == "date":
             return tuple(f"{self.name} ({part})" for part in part_names(self.parts))
-        if self.kind in ("vector", "text"):
+        if self.kind in ("vector", "text", "image"):
             width = len(self.mean) if self.encoder is None else self.encoder.width
             return tuple(f"{self.name}[{place}]" for place in range(width))
         return () if self.kind == "unused" else (self.name,)
@@ -121,9 +121,12 @@ def match_columns(path: Path, source: Source, columns: Sequence[Column]) -> list
 
 
 def encode_columns(
-    source: Source, columns: Sequence[Column], problems: Problems
+    source: Source, columns: Sequence[Column], problems: Problems, folder: Path
 ) -> tuple[np.ndarray, tuple[str, ...], list[str]]:
-    """Return features, their names, and what there is to say of them; gather what is refused."""
+    """Return features, their names, and what there is to say of them; gather what is refused.
+
+    Paths of pictures are relative to the folder.
+    """
     names = tuple(name for column in columns for name in column.feature_names)
     # Cells have up to 15 digits, numbers of arrays mostly fewer.
     dtype = np.float32 if source.is_array else np.float64
@@ -137,7 +140,9 @@ def encode_columns(
         block = features[:, place : place + len(column.feature_names)]
         place += block.shape[1]
         with problems.gathered():
-            if column.kind in _ENCODED:
+            if column.encoder is not None:
+                notes += _encode_texts(column, column.encoder, source, block, folder)
+            elif column.kind in _ENCODED:
                 notes += _ENCODED[column.kind](column, source, block)
             elif n_missing := _encode_numbers(column, source, block[:, 0]):
                 filled.append(f"{quoted(column.name)} ({n_missing}, with {column.fill:g})")
@@ -237,11 +242,17 @@ def _encode_vectors(column: Column, source: Source, into: np.ndarray) -> list[st
     return [f"What is missing of {n_rows} vectors of '{column.name}' became the mean."] if n_rows else []
 
 
-def _encode_text(column: Column, source: Source, into: np.ndarray) -> list[str]:
-    encoder = column.encoder
-    if encoder is None:  # never: a column of text has one
-        return []
-    into[:] = encoder.encode(_texts(column, source))
+def _encode_texts(
+    column: Column, encoder: Encoder, source: Source, into: np.ndarray, folder: Path
+) -> list[str]:
+    texts = _texts(column, source)
+    into[:] = encoder.encode(texts, folder)
+    if column.kind == "image":
+        missing = sum(text is None for text in texts)
+        notes = [
+            f"The column '{column.name}' has paths of pictures; their {encoder.width} pixels are features."
+        ]
+        return notes + [f"{missing} missing pictures of '{column.name}' became the mean."] * bool(missing)
     notes = [f"The column '{column.name}' is free text; {encoder.width} features tell of its {encoder.kind}."]
     empty = int((~into.any(1)).sum())
     if empty:
@@ -253,5 +264,4 @@ _ENCODED: Mapping[str, Callable[[Column, Source, np.ndarray], list[str]]] = {
     "category": _encode_category,
     "date": _encode_dates,
     "vector": _encode_vectors,
-    "text": _encode_text,
 }

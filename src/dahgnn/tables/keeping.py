@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from dahgnn.checks import check_choice
 from dahgnn.tables.columns import Column
-from dahgnn.tables.texts import encoder_from_parts
+from dahgnn.tables.picture_encoder import PictureEncoder
+from dahgnn.tables.texts import Encoder, SentenceEncoder, WordEncoder
 
+_ENCODERS: Mapping[str, Callable[..., Encoder]] = {
+    encoder.kind: encoder for encoder in (WordEncoder, SentenceEncoder, PictureEncoder)
+}
 _DEFAULTS = {each.name: each.default for each in fields(Column)}
 
 
@@ -46,3 +51,9 @@ def unpack_columns(
             values["encoder"] = encoder_from_parts(settings.pop("kind"), settings, own)
         columns.append(Column(**values))
     return tuple(columns)
+
+
+def encoder_from_parts(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> Encoder:
+    """Return the encoder that `Encoder.parts` told of."""
+    check_choice("kind", kind, tuple(_ENCODERS), "Encoder")
+    return _ENCODERS[kind](**settings, **arrays)

@@ -19,8 +19,9 @@ class Problems:
         self.sentences: list[str] = []
 
     def add(self, error: ValueError) -> None:
-        """Keep what an error says."""
-        self.sentences.append(str(error))
+        """Keep what an error says, once."""
+        if str(error) not in self.sentences:
+            self.sentences.append(str(error))
 
     @contextlib.contextmanager
     def gathered(self) -> Iterator[None]:

@@ -3,10 +3,11 @@
 The content decides, not the type it is stored as, so that CSV and Parquet read alike. A column with one value
 throughout, or none at all, gives no feature; nor does the index that pandas stores in Parquet, nor a column
 that counts the rows, unless the user keeps it. Text of at most 20 distinct values is a category. Of more, it
-is free text if it looks like that; else its cells are taken for names of rows, and left out. The user can say
-which columns are free text. Refused are infinities, numbers beyond float32, dates that are not as ISO 8601
-has them, and text of which at least half the cells are numbers, also when these have thousands separators or
-decimal commas. All that is refused is said at once.
+is free text if it looks like that; else its cells are taken for names of rows, and left out. Paths of
+pictures that are there become their pixels. The user can say which columns are free text or pictures.
+Refused are infinities, numbers beyond float32, dates that are not as ISO 8601 has them, and text of which at
+least half the cells are numbers, also when these have thousands separators or decimal commas. All that is
+refused is said at once.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dahgnn.tables.dates import ISO_DATE, as_days, choose_parts
 from dahgnn.tables.leaks import counts_rows
 from dahgnn.tables.messages import Problems, counted, no_column, quoted
 from dahgnn.tables.missing import NUMBER, Missing
+from dahgnn.tables.picture_encoder import learn_pictures, look_like_pictures
 from dahgnn.tables.sources import Source, Texts, text_array
 from dahgnn.tables.texts import Encoder, learn_sentences, learn_words, looks_like_text
 
@@ -61,8 +63,8 @@ class Choices:
         Columns that become features although they count the rows.
     missing : sequence of str
         Words that mean missing, in the labels as in the features.
-    text : sequence of str
-        Columns that are free text, whatever they look like.
+    text, image : sequence of str
+        Columns that are free text, and columns of paths of pictures, whatever they look like.
     text_model : str or None
         A local model of ``sentence-transformers`` that turns free text into features; without it, words do.
     """
@@ -71,15 +73,16 @@ class Choices:
     keep: Sequence[str] = ()
     missing: Sequence[str] = ()
     text: Sequence[str] = ()
+    image: Sequence[str] = ()
     text_model: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("drop", "keep", "missing", "text"):
+        for name in ("drop", "keep", "missing", "text", "image"):
             value = getattr(self, name)
             if isinstance(value, str):
                 wanted = "a sequence of words" if name == "missing" else "a sequence of column names"
                 raise bad_type(name, "read_table", wanted, repr(value), f"Use ['{value}'].")
-        for option in ("keep", "text"):
+        for option in ("keep", "text", "image"):
             both = [name for name in getattr(self, option) if name in self.drop]
             if both:
                 raise bad_value(option, "read_table", "of other columns than 'drop'", repr(both[0]))
@@ -99,17 +102,19 @@ def plan_columns(
     path: Path, source: Source, choices: Choices, problems: Problems
 ) -> tuple[list[Column], list[str]]:
     """Decide how the columns of a file become features, and say what is left out; gather what is refused."""
-    for option in ("drop", "keep", "text"):
+    for option in ("drop", "keep", "text", "image"):
         for name in getattr(choices, option):
             if name not in source.cells:
                 problems.add(no_column(path, name, source.cells, f"for --{option}"))
     n_problems = len(problems.sentences)
-    left_out = {*choices.drop, *source.index} - {*choices.keep, *choices.text}
+    left_out = {*choices.drop, *source.index} - {*choices.keep, *choices.text, *choices.image}
     plan = _Plan()
     for name in source.cells:
         with problems.gathered():
             unused = Column(name=name, kind="unused")
-            plan.columns.append(unused if name in left_out else _plan_column(name, source, choices, plan))
+            plan.columns.append(
+                unused if name in left_out else _plan_column(path, name, source, choices, plan)
+            )
     if len(problems.sentences) == n_problems and all(column.kind == "unused" for column in plan.columns):
         problems.add(_no_feature(path, plan, left_out))
     return plan.columns, _say_left_out(source, choices, plan)
@@ -124,7 +129,11 @@ def _no_feature(path: Path, plan: _Plan, left_out: set[str]) -> ValueError:
 
 
 def _say_left_out(source: Source, choices: Choices, plan: _Plan) -> list[str]:
-    index = [name for name in source.index if name not in (*choices.drop, *choices.keep, *choices.text)]
+    index = [
+        name
+        for name in source.index
+        if name not in (*choices.drop, *choices.keep, *choices.text, *choices.image)
+    ]
     said = (
         (list(choices.drop), "dropped, as asked"),
         (index, "left out: the index of a pandas table"),
@@ -135,8 +144,8 @@ def _say_left_out(source: Source, choices: Choices, plan: _Plan) -> list[str]:
     return [f"{counted(names)} {words}." for names, words in said if names]
 
 
-def _plan_column(name: str, source: Source, choices: Choices, plan: _Plan) -> Column:
-    column, values = _plan_values(name, source, choices)
+def _plan_column(path: Path, name: str, source: Source, choices: Choices, plan: _Plan) -> Column:
+    column, values = _plan_values(path, name, source, choices)
     if column is None:
         plan.names.append(name)
         column = Column(name=name, kind="unused")
@@ -158,13 +167,18 @@ def _counts_rows(name: str, values: np.ndarray) -> bool:
     return len(values) >= fewest and counts_rows(values)
 
 
-def _plan_values(name: str, source: Source, choices: Choices) -> tuple[Column | None, np.ndarray]:
+def _plan_values(path: Path, name: str, source: Source, choices: Choices) -> tuple[Column | None, np.ndarray]:
     """Return how a column becomes features, or None if it names the rows, and its values."""
     missing = Missing(choices.missing)
     if name in choices.text:
         texts = missing.in_features(as_texts(source.cells[name], name))
         return _plan_free_text(name, texts, choices), text_array(texts)
+    if name in choices.image:
+        texts = missing.in_features(as_texts(source.cells[name], name))
+        return _plan_pictures(path, name, texts), text_array(texts)
     kind, values = classify(source, name, missing)
+    if kind == "text" and look_like_pictures(values.tolist(), path.parent):
+        return _plan_pictures(path, name, values.tolist()), values
     if kind == "text":
         return _plan_text(name, source, values.tolist(), choices), values
     if kind == "date":
@@ -224,3 +238,9 @@ def _plan_free_text(name: str, texts: Texts, choices: Choices) -> Column:
             "Got none. Leave it out with --drop, or name rows by it with --id."
         )
     return Column(name=name, kind="text", encoder=encoder)
+
+
+def _plan_pictures(path: Path, name: str, texts: Texts) -> Column:
+    if not any(text and text.strip() for text in texts):
+        return Column(name=name, kind="unused")
+    return Column(name=name, kind="image", encoder=learn_pictures(texts, path.parent))

@@ -106,6 +106,7 @@ def read_table(
     keep: Sequence[str] = (),
     missing: Sequence[str] = (),
     text: Sequence[str] = (),
+    image: Sequence[str] = (),
     text_model: str | None = None,
     columns: Sequence[Column] | None = None,
     reading: Reading | None = None,
@@ -123,8 +124,8 @@ def read_table(
     drop, keep, missing : sequence of str
         Columns to leave out, columns that become features although they count the rows, and words that mean
         missing, in the labels as in the features.
-    text : sequence of str
-        Columns that are free text, whatever they look like.
+    text, image : sequence of str
+        Columns that are free text, and columns of paths of pictures, whatever they look like.
     text_model : str, optional
         A local model of ``sentence-transformers`` that turns free text into features, in place of its words.
     columns : sequence of Column, optional
@@ -153,7 +154,7 @@ def read_table(
     >>> table.features.tolist()
     [[1.5, 0.0, 1.0], [2.0, 1.0, 0.0], [2.5, 1.0, 0.0]]
     """
-    choices = Choices(drop=drop, keep=keep, missing=missing, text=text, text_model=text_model)
+    choices = Choices(drop=drop, keep=keep, missing=missing, text=text, image=image, text_model=text_model)
     survey = survey_table(path, label=label, id=id, choices=choices, columns=columns, reading=reading)
     if survey.table is None:
         raise combined_error(Path(path), survey.problems)
@@ -174,7 +175,7 @@ def survey_table(
     _check_roles(label, id, choices, columns)
     path, problems = Path(path), Problems()
     texts = tuple(column.name for column in columns or () if column.kind in TEXT_KINDS)
-    texts = (*texts, *choices.text)
+    texts = (*texts, *choices.text, *choices.image)
     reading = reading or Reading()
     fitted = columns is not None
     wanted = Wanted(label=label, id=id, texts=texts, fitted=fitted, reading=reading)
@@ -190,7 +191,7 @@ def survey_table(
     with problems.gathered():
         columns, column_notes = _choose_columns(path, source, choices, columns, problems)
         notes += column_notes
-        features, names, encoding_notes = encode_columns(source, columns, problems)
+        features, names, encoding_notes = encode_columns(source, columns, problems, path.parent)
         notes = [_size(path, columns, features), *notes, *encoding_notes]
         if not fitted:
             notes += find_leaks(source, columns, features, labels, choices.keep)
@@ -229,14 +230,14 @@ def _size(path: Path, columns: Sequence[Column], features: np.ndarray) -> str:
 def _check_roles(
     label: str | None, id_: str | None, choices: Choices, columns: Sequence[Column] | None
 ) -> None:
-    for name in ("drop", "keep", "missing", "text", "text_model"):
+    for name in ("drop", "keep", "missing", "text", "image", "text_model"):
         if columns is not None and getattr(choices, name):
             remedy = "The fitted columns say what is used."
             got = repr(getattr(choices, name))
             raise bad_value(name, "read_table", "empty where columns are given", got, remedy)
     if label is not None and label == id_:
         raise bad_value("id", "read_table", "another column than the label's", repr(id_))
-    for option in ("drop", "keep", "text"):
+    for option in ("drop", "keep", "text", "image"):
         for name in getattr(choices, option):
             if name in (label, id_):
                 role = "label" if name == label else "id"

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from dahgnn.checks import bad_type, bad_value, check_count
 from dahgnn.tables.sources import Texts
 
 _MOST_FEATURES, _MOST_WORDS = 64, 20_000
+_NOWHERE = Path()
 _WORD = re.compile(r"\w+")
 # Of rows that have a word of another row, where words say what rows have in common.
 _LEAST_SHARED = 0.5
@@ -37,8 +39,8 @@ class Encoder(Protocol):
         """The number of features."""
         ...
 
-    def encode(self, texts: Texts) -> np.ndarray:
-        """Return the features of texts, (n, width); zeros where nothing is known of a text."""
+    def encode(self, texts: Texts, folder: Path) -> np.ndarray:
+        """Return the features of texts, (n, width), which may be paths relative to the folder."""
         ...
 
     def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -80,7 +82,7 @@ class WordEncoder:
         """The number of features."""
         return len(self.components)
 
-    def encode(self, texts: Texts) -> np.ndarray:
+    def encode(self, texts: Texts, folder: Path = _NOWHERE) -> np.ndarray:  # noqa: ARG002, the seam
         """Return the features of texts; those without a known word are zeros."""
         from sklearn.preprocessing import normalize
 
@@ -113,7 +115,7 @@ class SentenceEncoder:
             raise bad_type("model", "SentenceEncoder", "text", repr(self.model))
         check_count("width", self.width, "SentenceEncoder")
 
-    def encode(self, texts: Texts) -> np.ndarray:
+    def encode(self, texts: Texts, folder: Path = _NOWHERE) -> np.ndarray:  # noqa: ARG002, the seam
         """Return the features of texts; missing ones are zeros."""
         there = [row for row, text in enumerate(texts) if text is not None and text.strip()]
         features = np.zeros((len(texts), self.width))
@@ -132,17 +134,6 @@ class SentenceEncoder:
     def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the name of the model and its width."""
         return {"model": self.model, "width": self.width}, {}
-
-
-def encoder_from_parts(
-    kind: str, settings: Mapping[str, Any], arrays: Mapping[str, Any]
-) -> WordEncoder | SentenceEncoder:
-    """Return the encoder that `Encoder.parts` told of."""
-    if kind == WordEncoder.kind:
-        return WordEncoder(**settings, **arrays)
-    if kind == SentenceEncoder.kind:
-        return SentenceEncoder(**settings)
-    raise bad_value("kind", "Encoder", "'words' or 'sentences'", repr(kind))
 
 
 def load_sentence_model(name: str) -> Any:
