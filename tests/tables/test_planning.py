@@ -45,11 +45,47 @@ def test_the_index_of_pandas_is_left_out_though_it_has_no_name(write):
     assert read_table(path, id="").ids == ("0", "1")
 
 
-def test_another_column_without_a_name_must_be_put_somewhere(write):
+@pytest.mark.parametrize("index", [("3", "7", "8"), ("Mazda", "Fiat 128", "Fiat 126")])
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_the_index_of_a_part_of_a_pandas_table_is_left_out(write, index, name):
+    path = write(f"{name},a\n" + "".join(f"{each},{place**2}\n" for place, each in enumerate(index)))
+    table = read_table(path)
+    assert table.names == ("a",)
+    assert f"1 column ('{name}') was left out: the index of a pandas table." in table.notes
+    assert read_table(path, columns=table.columns).names == ("a",)
+
+
+@pytest.mark.parametrize("cells", [("0", "7", "7"), ("0.5", "7", "8"), ("0", "", "8")])
+def test_another_column_without_a_name_must_be_put_somewhere(write, cells):
     with pytest.raises(
         ValueError, match="Every column must have a name. .* --id '', or drop it with --drop ''"
     ):
-        read_table(write(",a\n0,5\n7,6\n8,6\n"))
+        read_table(write(",a\n" + "".join(f"{cell},{place}\n" for place, cell in enumerate(cells))))
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "user_id", "Sample ID", "customerId", "person.ID"])
+def test_columns_that_are_called_ids_are_left_out_unless_kept(write, name):
+    rows = [f"{1000 + 37 * (5 * row % 31) % 4000},{row % 3}\n" for row in range(40)]
+    path = write(f"{name},size\n" + "".join(rows))
+    table = read_table(path)
+    assert table.names == ("size",)
+    assert (
+        f"1 column ('{name}') was left out: called an id, and of many values. "
+        "To use a column all the same, say --keep with its name." in table.notes
+    )
+    assert read_table(path, keep=[name]).names == (name, "size")
+
+
+def test_names_and_values_unlike_ids_stay(write):
+    rows = [f"{row * 37 % 41 * 3},{row % 20},{row / 4},{row**2}\n" for row in range(41)]
+    table = read_table(write("humid,id,ID,valid\n" + "".join(rows)))
+    assert table.names == ("humid", "id", "ID", "valid")
+
+
+def test_ids_of_text_are_left_out_though_they_come_again(write):
+    path = write("id,size\n" + "".join(f"player{row % 25},{row**2}\n" for row in range(100)))
+    assert read_table(path).names == ("size",)
+    assert len(read_table(path, text=["id"]).names) > 1
 
 
 def test_a_table_whose_columns_all_count_is_refused(write):

@@ -173,7 +173,7 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
     """Add what a user may say of columns: each option takes one value, and may be given several times."""
     for option, metavar, meaning in (
         ("--drop", "COLUMN", "leave it out"),
-        ("--keep", "COLUMN", "use it although it counts the rows"),
+        ("--keep", "COLUMN", "use it although it counts or names the rows"),
         ("--missing", "WORD", "it means missing, in labels and features"),
         ("--text", "COLUMN", "it is free text, whatever it looks like"),
         ("--image", "COLUMN", "it has paths of pictures, relative to FILE"),

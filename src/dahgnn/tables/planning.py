@@ -1,13 +1,13 @@
 """Decide how the columns of a new table become features.
 
 The content decides, not the type it is stored as, so that CSV and Parquet read alike. A column with one value
-throughout, or none at all, gives no feature; nor does the index that pandas stores in Parquet, nor a column
-that counts the rows, unless the user keeps it. Text of at most 20 distinct values is a category. Of more, it
-is free text if it looks like that; else its cells are taken for names of rows, and left out. Paths of
-pictures that are there become their pixels. The user can say which columns are free text or pictures.
-Refused are infinities, numbers beyond float32, dates that are not as ISO 8601 has them, and text of which at
-least half the cells are numbers, also when these have thousands separators or decimal commas. All that is
-refused is said at once.
+throughout, or none at all, gives no feature; nor does the index of a pandas table, which has no name in a
+text file, nor a column that counts the rows or is called an id, unless the user keeps it. Text of at most 20
+distinct values is a category. Of more, it is free text if it looks like that; else its cells are taken for
+names of rows, and left out. Paths of pictures that are there become their pixels. The user can say which
+columns are free text or pictures. Refused are infinities, numbers beyond float32, dates that are not as ISO
+8601 has them, and text of which at least half the cells are numbers, also when these have thousands
+separators or decimal commas. All that is refused is said at once.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ _NAMES = (
     "text of many values, such as names of rows. To use a column as free text, say --text with its name, "
     "and to name rows by it, --id"
 )
+# Said of columns such as id, user_id, Sample ID and customerId, of more values than a category has.
+_IDS = "called an id, and of many values. To use a column all the same, say --keep with its name"
+_ID_NAME = re.compile(r"(?:.*[\s_.-])?(?:id|ID|Id)|.*[a-z]I[dD]")
+# pandas writes its index without a name, and calls such a column so when it reads it.
+_INDEX_NAME = re.compile(r"|Unnamed: [0-9]+")
 # From so many rows on, whole numbers that count up by the same step are hardly a measure.
 _FEWEST_TO_COUNT = 10
 _WITH_SEPARATORS = re.compile(
@@ -60,7 +65,7 @@ class Choices:
     drop : sequence of str
         Columns to leave out.
     keep : sequence of str
-        Columns that become features although they count the rows.
+        Columns that become features although they count or name the rows.
     missing : sequence of str
         Words that mean missing, in the labels as in the features.
     text, image : sequence of str
@@ -87,6 +92,11 @@ class Choices:
             if both:
                 raise bad_value(option, "read_table", "of other columns than 'drop'", repr(both[0]))
 
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The columns that become features although they may look like names of rows."""
+        return (*self.keep, *self.text, *self.image)
+
 
 @dataclass
 class _Plan:
@@ -95,7 +105,14 @@ class _Plan:
     columns: list[Column] = field(default_factory=list)
     constant: list[str] = field(default_factory=list)
     counting: list[str] = field(default_factory=list)
+    index: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+
+    @property
+    def n_of_rows(self) -> int:
+        """How many columns tell which row it is, and nothing of it."""
+        return sum(map(len, (self.counting, self.index, self.ids, self.names)))
 
 
 def plan_columns(
@@ -107,7 +124,7 @@ def plan_columns(
             if name not in source.cells:
                 problems.add(no_column(path, name, source.cells, f"for --{option}"))
     n_problems = len(problems.sentences)
-    left_out = {*choices.drop, *source.index} - {*choices.keep, *choices.text, *choices.image}
+    left_out = {*choices.drop, *source.index} - {*choices.wanted}
     plan = _Plan()
     for name in source.cells:
         with problems.gathered():
@@ -123,22 +140,19 @@ def plan_columns(
 def _no_feature(path: Path, plan: _Plan, left_out: set[str]) -> ValueError:
     return ValueError(
         f"The file {path} must have a column that can be a feature. Got {len(left_out)} that are dropped, "
-        f"{len(plan.constant)} with one value or none, and {len(plan.counting) + len(plan.names)} that count "
+        f"{len(plan.constant)} with one value or none, and {plan.n_of_rows} that count "
         "or name the rows."
     )
 
 
 def _say_left_out(source: Source, choices: Choices, plan: _Plan) -> list[str]:
-    index = [
-        name
-        for name in source.index
-        if name not in (*choices.drop, *choices.keep, *choices.text, *choices.image)
-    ]
+    stored = [name for name in source.index if name not in (*choices.drop, *choices.wanted)]
     said = (
         (list(choices.drop), "dropped, as asked"),
-        (index, "left out: the index of a pandas table"),
+        ([*stored, *plan.index], "left out: the index of a pandas table"),
         (plan.constant, "left out: the same in all rows, or missing in all"),
         (plan.counting, f"left out: {_COUNTS[len(plan.counting) > 1]}"),
+        (plan.ids, f"left out: {_IDS}"),
         (plan.names, f"left out: {_NAMES}"),
     )
     return [f"{counted(names)} {words}." for names, words in said if names]
@@ -146,25 +160,54 @@ def _say_left_out(source: Source, choices: Choices, plan: _Plan) -> list[str]:
 
 def _plan_column(path: Path, name: str, source: Source, choices: Choices, plan: _Plan) -> Column:
     column, values = _plan_values(path, name, source, choices)
-    if column is None:
-        plan.names.append(name)
+    reason = _reason_against(name, column, values, choices, plan)
+    if reason is not None:
+        reason.append(name)
         column = Column(name=name, kind="unused")
-    elif column.kind == "unused":
-        plan.constant.append(name)
-    elif column.kind == "number" and name not in choices.keep and _counts_rows(name, values):
-        plan.counting.append(name)
-        column = Column(name=name, kind="unused")
-    elif not name:
+    if column is None or (not name and reason is None):
         raise ValueError(
             "Every column must have a name. Got one without. Use it as --id '', or drop it with --drop ''."
         )
     return replace(column, missing=tuple(choices.missing))
 
 
+def _reason_against(
+    name: str, column: Column | None, values: np.ndarray, choices: Choices, plan: _Plan
+) -> list[str] | None:
+    """Return the list of the plan for columns that give no feature, as this one does not, or None."""
+    if column is not None and column.kind == "unused":
+        return plan.constant
+    if name not in choices.wanted:
+        if column is not None and column.kind == "number" and _counts_rows(name, values):
+            return plan.counting
+        if _INDEX_NAME.fullmatch(name) and _all_differ(values):
+            return plan.index
+        if _ID_NAME.fullmatch(name) and _has_many_names(column, values):
+            return plan.ids
+    return plan.names if column is None else None
+
+
 def _counts_rows(name: str, values: np.ndarray) -> bool:
     # pandas writes its index as a column without a name.
     fewest = _FEWEST_TO_COUNT if name else 2
     return len(values) >= fewest and counts_rows(values)
+
+
+def _all_differ(values: np.ndarray) -> bool:
+    """Whether values can be an index: whole numbers, texts or dates, all different and none missing."""
+    if values.ndim > 1 or (values.dtype.kind == "f" and not np.all(np.trunc(values) == values)):
+        return False
+    cells = values.tolist()
+    return None not in cells and len(set(cells)) == len(cells)
+
+
+def _has_many_names(column: Column | None, values: np.ndarray) -> bool:
+    """Whether there are more different whole numbers or texts than a category has."""
+    if column is not None and column.kind == "number":
+        present = values[~np.isnan(values)]
+        return bool(np.all(np.trunc(present) == present)) and len(np.unique(present)) > MOST_CATEGORIES
+    # Text of fewer values is a category.
+    return column is None or column.kind == "text"
 
 
 def _plan_values(path: Path, name: str, source: Source, choices: Choices) -> tuple[Column | None, np.ndarray]:
