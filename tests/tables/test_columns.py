@@ -43,7 +43,7 @@ def test_each_kind_of_column_is_encoded(write):
     assert table.ids == ("0", "1", "2")
     assert "data.csv has 3 rows, and 3 columns become 4 features." in table.notes
     assert "2 columns ('none', 'same') were left out" in said(table)
-    assert "'colour' is text; one feature for each of 'blue', 'red'" in said(table)
+    assert "1 column is text, with one feature for each value: 'colour' ('blue', 'red')." in said(table)
 
 
 @pytest.mark.parametrize("word", MISSING_WORDS)
@@ -52,8 +52,19 @@ def test_missing_cells_get_the_median_or_zeros(write, word):
     table = read_table(path)
     assert kinds(table) == {"a": "number", "flag": "flag", "c": "category"}
     assert table.features.tolist() == [[1, 1, 1, 0], [2, 0, 0, 0], [2, 1, 0, 1], [10, 1, 1, 0]]
-    assert "Missing values of 2 columns became the median: 'a' (1, with 2), 'flag' (1, with 1)" in said(table)
-    assert "1 missing values of 'c' are 0 in all its features" in said(table)
+    assert (
+        "2 columns have missing values, which became the median: 'a' (1, with 2), 'flag' (1, with 1)."
+        in said(table)
+    )
+    assert "1 column has missing text, which is 0 in all its features: 'c' (1)." in said(table)
+
+
+def test_columns_of_one_kind_are_told_of_in_one_sentence(write):
+    table = read_table(write("a,b,n\nu,x,1\nv,,4\n,y,9\n"))
+    assert table.notes[1:] == (
+        "2 columns are text, with one feature for each value: 'a' ('u', 'v'), 'b' ('x', 'y').",
+        "2 columns have missing text, which is 0 in all its features: 'a' (1), 'b' (1).",
+    )
 
 
 def test_a_column_that_is_constant_but_for_gaps_is_left_out_unless_the_gaps_tell_something(write):
@@ -207,7 +218,7 @@ def test_a_new_file_has_its_columns_in_any_order(write, columns):
     assert table.features.tolist() == [[2, 1, 0, 0], [7, 1, 0, 0]]
     assert table.columns == columns
     assert "1 column ('when') was ignored: the model was fitted without." in table.notes
-    assert "1 values of 'colour', unknown at the fit, are 0: 'green'." in table.notes
+    assert "1 value of 'colour', unknown at the fit, became 0 in all its features: 'green'." in table.notes
     assert "'size' (1, with 2), 'sweet' (1, with 1)" in said(table)
 
 
@@ -229,7 +240,7 @@ def test_one_row_and_missing_columns_of_numbers_are_enough_later(write, columns)
 def test_categories_that_look_like_numbers_stay_text(write, columns):
     table = read_table(write("size,sweet,colour\n1,1,12\n2,0,NA\n"), columns=columns)
     assert table.features.tolist() == [[1, 1, 0, 0], [2, 0, 0, 0]]
-    assert "unknown at the fit, are 0: '12'" in said(table)
+    assert "unknown at the fit, became 0 in all its features: '12'" in said(table)
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,7 @@ def encode_columns(
     # Cells have up to 15 digits, numbers of arrays mostly fewer.
     dtype = np.float32 if source.is_array else np.float64
     features = np.zeros((source.n_rows, len(names)), dtype=dtype)
-    notes: list[str] = []
-    filled: list[str] = []
+    notes = _Notes()
     place = 0
     for column in columns:
         if column.kind == "unused":
@@ -141,14 +140,38 @@ def encode_columns(
         place += block.shape[1]
         with problems.gathered():
             if column.encoder is not None:
-                notes += _encode_texts(column, column.encoder, source, block, folder)
+                notes.others += _encode_texts(column, column.encoder, source, block, folder)
+            elif column.kind == "category":
+                _encode_category(column, source, block, notes)
             elif column.kind in _ENCODED:
-                notes += _ENCODED[column.kind](column, source, block)
+                notes.others += _ENCODED[column.kind](column, source, block)
             elif n_missing := _encode_numbers(column, source, block[:, 0]):
-                filled.append(f"{quoted(column.name)} ({n_missing}, with {column.fill:g})")
-    if filled:
-        notes.append(f"Missing values of {len(filled)} columns became the median: {joined(filled)}.")
-    return features, names, notes
+                notes.filled.append(f"{quoted(column.name)} ({n_missing}, with {column.fill:g})")
+    return features, names, notes.sentences()
+
+
+@dataclass
+class _Notes:
+    """What there is to say of the columns; what many of them have in common is one sentence."""
+
+    categories: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    filled: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    def sentences(self) -> list[str]:
+        """Return sentences; those on several columns come first."""
+        together = (
+            (self.categories, ("is", "are"), "text, with one feature for each value"),
+            (self.gaps, ("has", "have"), "missing text, which is 0 in all its features"),
+            (self.filled, ("has", "have"), "missing values, which became the median"),
+        )
+        return [*(_say(*each) for each in together if each[0]), *self.others]
+
+
+def _say(parts: Sequence[str], verbs: tuple[str, str], words: str) -> str:
+    columns = f"1 column {verbs[0]}" if len(parts) == 1 else f"{len(parts)} columns {verbs[1]}"
+    return f"{columns} {words}: {joined(parts)}."
 
 
 def _encode_numbers(column: Column, source: Source, into: np.ndarray) -> int:
@@ -191,21 +214,21 @@ def _texts(column: Column, source: Source) -> Texts:
     return Missing(column.missing).in_features(as_texts(source.cells[column.name], column.name))
 
 
-def _encode_category(column: Column, source: Source, into: np.ndarray) -> list[str]:
+def _encode_category(column: Column, source: Source, into: np.ndarray, notes: _Notes) -> None:
     texts = _texts(column, source)
     places = {value: place for place, value in enumerate(column.categories)}
     at = np.array([-1 if text is None else places.get(text, -1) for text in texts])
     rows = np.flatnonzero(at >= 0)
     into[rows, at[rows]] = 1
-    notes = [f"The column '{column.name}' is text; one feature for each of {listed(column.categories)}."]
-    missing = texts.count(None)
-    if missing:
-        notes.append(f"{missing} missing values of '{column.name}' are 0 in all its features.")
+    name = quoted(column.name)
+    notes.categories.append(f"{name} ({listed(column.categories)})")
+    if n_missing := texts.count(None):
+        notes.gaps.append(f"{name} ({n_missing})")
     unknown = [text for text in texts if text is not None and text not in places]
     if unknown:
         values = listed(list(dict.fromkeys(unknown)))
-        notes.append(f"{len(unknown)} values of '{column.name}', unknown at the fit, are 0: {values}.")
-    return notes
+        cells = f"{len(unknown)} {'value' if len(unknown) == 1 else 'values'} of {name}"
+        notes.others.append(f"{cells}, unknown at the fit, became 0 in all its features: {values}.")
 
 
 def _encode_dates(column: Column, source: Source, into: np.ndarray) -> list[str]:
@@ -261,7 +284,6 @@ def _encode_texts(
 
 
 _ENCODED: Mapping[str, Callable[[Column, Source, np.ndarray], list[str]]] = {
-    "category": _encode_category,
     "date": _encode_dates,
     "vector": _encode_vectors,
 }
