@@ -1,7 +1,8 @@
-"""Files that only grow; `test_experiments` kills, fills disks and starts twice."""
+"""Files that only grow; `tests/experiments/test_runner.py` kills, fills disks and starts twice."""
 
 import json
 import logging
+import os
 
 import pytest
 
@@ -25,6 +26,22 @@ def test_a_line_that_cannot_be_written_leaves_those_before(tmp_path):
     with pytest.raises(TypeError):
         append_lines(file, [{"a": 1}, {"b": object()}])
     assert file.read_text() == '{"a": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"), [(KeyboardInterrupt(), b'{"run": 1}\n{"run": 2}\n'), (OSError(), b'{"run": 1}\n')]
+)
+def test_an_interruption_does_not_take_a_whole_line_back(tmp_path, monkeypatch, error, kept):
+    file = tmp_path / "runs.jsonl"
+    append_lines(file, [{"run": 1}])
+
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(type(error)):
+        append_lines(file, [{"run": 2}])
+    assert file.read_bytes() == kept
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,10 @@ def append_lines(file: Path, lines: Iterable[Line]) -> None:
                 while left:
                     left = left[stream.write(left) :]
                 os.fsync(stream.fileno())
-            except BaseException:
-                stream.truncate(start)
+            except BaseException as error:
+                # Ctrl-C while a whole line is on its way to the disk does not take it back.
+                if left or isinstance(error, OSError):
+                    stream.truncate(start)
                 raise
 
 
