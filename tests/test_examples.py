@@ -1,4 +1,4 @@
-"""The examples and the code of docs/how-to.md run, and find what they should."""
+"""The examples and the code of the docs run, and find what they should."""
 
 import re
 import runpy
@@ -110,14 +110,17 @@ def test_every_example_has_a_test_and_a_line_in_the_docs():
     assert examples == set(re.findall(r"\]\(\.\./examples/(\w+\.py)\)", page))
 
 
-def test_the_code_of_the_how_to_runs(tmp_path, monkeypatch):
-    """All of it, from top to bottom, as one program; the data are what the page says that a reader has."""
+TRUTH = np.arange(150) % 3
+
+
+@pytest.fixture
+def known(tmp_path, monkeypatch):
+    """What the pages say that a reader has: names, and files in the folder."""
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
     generator = np.random.default_rng(0)
-    y = np.arange(150) % 3
-    rows = 4 * generator.standard_normal((3, 8))[y] + generator.standard_normal((150, 8))
-    names = np.array(["red", "green", "blue"])[y]
+    rows = 4 * generator.standard_normal((3, 8))[TRUTH] + generator.standard_normal((150, 8))
+    names = np.array(["red", "green", "blue"])[TRUTH]
     for file, labels in (
         ("data.csv", [name if row < 60 else "" for row, name in enumerate(names)]),
         ("new.csv", names),
@@ -128,9 +131,9 @@ def test_the_code_of_the_how_to_runs(tmp_path, monkeypatch):
         f"{a:.3f};{b:.3f};{label}".replace(".", ",") for (a, b, *_), label in zip(rows, names, strict=True)
     ]
     Path("export.csv").write_text("\n".join(["Länge;Breite;art", *cells]), encoding="cp1252")
-    known = {
+    return {
         "X": rows,
-        "y": np.where(np.arange(150) < 60, y, -1),
+        "y": np.where(np.arange(150) < 60, TRUTH, -1),
         "X_new": rows[::2] + 0.01,
         "sentences": [f"a {name} thing, number {row}" for row, name in enumerate(names)],
         "new_sentences": ["one red thing", "another blue thing"],
@@ -139,12 +142,28 @@ def test_the_code_of_the_how_to_runs(tmp_path, monkeypatch):
         "groups": np.arange(150) % 50,
         "n_groups": 50,
     }
-    page = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
+
+
+def run_page(name, known):
+    """Run all code of a page, from top to bottom, as one program."""
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(code, known)  # noqa: S102, it is our own
-    assert np.mean(known["labels"] == y) > 0.9
-    assert np.mean(known["new_labels"] == y[::2]) > 0.9
+
+
+def test_the_code_of_the_how_to_runs(known):
+    run_page("how-to.md", known)
+    assert np.mean(known["labels"] == TRUTH) > 0.9
+    assert np.mean(known["new_labels"] == TRUTH[::2]) > 0.9
     assert known["new_topics"].tolist() == ["red", "blue"]
     assert known["table"].names == ("a", "b")
-    assert known["probabilities"].shape == (150, 3)
-    assert known["result"].accuracy(y, np.arange(60, 150)) > 0.9
+    assert known["result"].accuracy(TRUTH, np.arange(60, 150)) > 0.9
+
+
+def test_the_code_on_tables_runs(known):
+    run_page("tables.md", known)
+    assert known["table"].names == ("a", "b")
+    predicted = known["classifier"].classes_[known["probabilities"].argmax(1)]
+    assert np.mean(predicted == np.array(["red", "green", "blue"])[TRUTH]) > 0.8
+    assert known["export"].names == ("Länge", "Breite")
+    assert known["export"].features[0, 0] == pytest.approx(known["X"][0, 0], abs=0.001)
