@@ -2,6 +2,7 @@ import errno
 import subprocess
 import sys
 import warnings
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from dahgnn.cli.errors import (
     is_out_of_memory,
     warnings_in_a_line,
 )
+from dahgnn.cli.parser import make_parser
+from dahgnn.tables.planning import Choices
+from dahgnn.tables.sources import Reading
 
 
 def error_of(function):
@@ -75,6 +79,20 @@ def test_parameters_are_called_as_on_the_command_line():
         "The labels of the table must be words"
     )
     assert in_options("The 'columns' parameter of FitView must be …").startswith("The 'columns' parameter of")
+
+
+def test_every_parameter_of_a_table_is_an_option(capsys):
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(["fit", "--help"])
+    known = capsys.readouterr().out
+    of_reading = {each.name for each in fields(Reading)} - {"shape"}
+    of_columns = {each.name for each in fields(Choices)}
+    for name in {"label", "id"} | of_reading | of_columns:
+        option = f"--{name.replace('_', '-')}"
+        assert (
+            in_options(f"The '{name}' parameter of read_table must be …") == f"The option {option} must be …"
+        )
+        assert option in known
 
 
 def test_numbers_of_the_system_are_put_in_words():

@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,15 @@ def test_a_missing_column_suggests_the_nearest_or_lists_all():
         no_column(path, "knd", ["kind", "size"], "for --label")
     )
     assert str(no_column(path, "q", ["kind", "size"], "for --id")).endswith("It has 'kind', 'size'.")
+
+
+def test_a_hundred_thousand_problems_take_no_time():
+    problems = Problems()
+    start = time.process_time()
+    for number in range(100_000):
+        problems.add(ValueError(f"The column '{number}' is wrong."))
+    assert time.process_time() - start < 5  # a search among all before takes minutes
+    assert len(problems.sentences) == 100_000
 
 
 def test_problems_are_gathered_and_said_at_once():

@@ -109,7 +109,7 @@ def test_all_files_that_cannot_be_read_are_named_at_once(draw, write, tmp_path):
     ):
         assert words in str(caught.value)
     with pytest.raises(ValueError, match="Got 4 that cannot"):
-        read_pictures([good, *bad])
+        read_pictures([good, *bad, *bad])
 
 
 def test_a_small_file_of_many_pixels_is_refused(write):

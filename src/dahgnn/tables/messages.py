@@ -16,12 +16,18 @@ class Problems:
     """Everything that is wrong with a table, gathered so that a user reads of all of it at once."""
 
     def __init__(self) -> None:
-        self.sentences: list[str] = []
+        self._sentences: dict[
+            str, None
+        ] = {}  # in order; a list would be searched for each of 100,000 columns
+
+    @property
+    def sentences(self) -> list[str]:
+        """What is wrong, each problem once."""
+        return list(self._sentences)
 
     def add(self, error: ValueError) -> None:
         """Keep what an error says, once."""
-        if str(error) not in self.sentences:
-            self.sentences.append(str(error))
+        self._sentences[str(error)] = None
 
     @contextlib.contextmanager
     def gathered(self) -> Iterator[None]:

@@ -84,16 +84,16 @@ def _common_size(paths: Sequence[Path]) -> tuple[int, int]:
 
 def _for_each(paths: Sequence[Path], read: Callable[[int, Path], None]) -> None:
     """Read each file, and name all those that cannot be read."""
-    bad: list[str] = []
+    bad: dict[str, None] = {}  # in order; several rows may have the same file
     for row, path in enumerate(paths):
         try:
             read(row, path)
         except _UnreadableError as error:
-            bad.append(f"'{path}' ({error})")
+            bad[f"'{path}' ({error})"] = None
     if bad:
         raise ValueError(
             f"All {len(paths):,} pictures must be files that can be read. Got {len(bad):,} that cannot: "
-            f"{joined(bad, most=20)}. Mend these files, or leave them out."
+            f"{joined(list(bad), most=20)}. Mend these files, or leave them out."
         )
 
 
