@@ -478,6 +478,37 @@ def test_predictions_go_to_standard_output(folder, tmp_path, monkeypatch, capfdb
     assert b"Got both" in capfdbinary.readouterr().err
 
 
+def test_known_shares_of_classes_are_met(tmp_path, capsys):
+    # Two kinds that cannot be told apart: the share decides.
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    lines = [f"{x:.3f},{y:.3f},{'uv'[n % 2] if n < 40 else ''}" for n, (x, y) in enumerate(rows)]
+    (tmp_path / "t.csv").write_text("a,b,kind\n" + "\n".join(lines) + "\n")
+    command = [
+        "fit",
+        str(tmp_path / "t.csv"),
+        "--label",
+        "kind",
+        "--map",
+        "none",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main([*command, "--class-prior", "u=0.9"]) == 0
+    assert "class by class" not in capsys.readouterr().err
+    unlabelled = read(tmp_path / "out" / "predictions.csv")[40:]
+    assert np.mean([float(row["p:u"]) for row in unlabelled]) > 0.8
+    kept = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert kept["settings"]["class_prior"] == pytest.approx({"u": 0.9, "v": 0.1})
+    assert main([*command, "--dry-run"]) == 0
+    assert "All classes have 20 labels each" in capsys.readouterr().out
+    for word, message in (
+        ("u", "NAME=SHARE with a share above 0. Got 'u'"),
+        ("w=2", "--class-prior must name a class. Got 'w'"),
+    ):
+        assert main([*command, "--class-prior", word]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_classes_may_count_more_or_less(tmp_path, capsys):
     # Two kinds that cannot be told apart: who counts 20 times as much gets the rows.
     rows = np.random.default_rng(0).normal(size=(60, 2))

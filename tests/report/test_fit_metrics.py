@@ -24,6 +24,7 @@ def test_an_origin_names_the_file_the_settings_and_the_command(tmp_path):
             "validation": 0.2,
             "scale": "auto",
             "class_weight": "balanced",
+            "class_prior": None,
             "device": "auto",
         },
     }

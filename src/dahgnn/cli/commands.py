@@ -195,6 +195,7 @@ def _fit(options: argparse.Namespace) -> None:
         validation=options.validation,
         scale=options.scale,
         class_weight=_class_weight(options.class_weight),
+        class_prior=_class_prior(options.class_prior),
         device=options.device,
         map=options.map,
         parquet=options.parquet,
@@ -245,19 +246,28 @@ def _class_weight(words: Sequence[str]) -> dict[str, float] | str | None:
     """Return the weights of classes from ``balanced``, or from ``NAME=WEIGHT`` of some of them."""
     if list(words) in ([], ["balanced"]):
         return words[0] if words else None
-    weights = {}
+    return _numbers(
+        words, "The option --class-weight must be 'balanced', or NAME=WEIGHT with a weight above 0"
+    )
+
+
+def _class_prior(words: Sequence[str]) -> dict[str, float] | None:
+    """Return the shares of classes from ``NAME=SHARE`` of all of them, or of all but one."""
+    return _numbers(words, "The option --class-prior must be NAME=SHARE with a share above 0") or None
+
+
+def _numbers(words: Sequence[str], wanted: str) -> dict[str, float]:
+    """Return the numbers of classes, all above 0."""
+    numbers = {}
     for word in words:
         name, equals, number = word.rpartition("=")
         try:
-            weights[name] = float(number)
+            numbers[name] = float(number)
         except ValueError:
-            weights[name] = math.nan
-        if not (equals and 0 < weights[name] < math.inf):
-            raise ValueError(
-                "The option --class-weight must be 'balanced', or NAME=WEIGHT with a weight above 0. "
-                f"Got '{word}'."
-            )
-    return weights
+            numbers[name] = math.nan
+        if not (equals and 0 < numbers[name] < math.inf):
+            raise ValueError(f"{wanted}. Got '{word}'.")
+    return numbers
 
 
 def _print_metrics(metrics: Mapping[str, Any]) -> None:

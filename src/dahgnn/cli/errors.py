@@ -12,6 +12,7 @@ from typing import TextIO
 
 # What a parameter of the library is called on the command line.
 _OPTIONS = {
+    "class_prior": "--class-prior",
     "class_weight": "--class-weight",
     "count": "-n",
     "decimal": "--decimal",

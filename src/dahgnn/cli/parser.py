@@ -160,6 +160,13 @@ def _add_fit(commands: _Commands) -> None:
         metavar="WEIGHT",
         help="'balanced', or NAME=NUMBER for a class that is to count more or less; may be repeated",
     )
+    own.add_argument(
+        "--class-prior",
+        action="append",
+        default=[],
+        metavar="NAME=SHARE",
+        help="how common a class is among all rows, if you know it; for each but one (as among the labels)",
+    )
     own.add_argument("--parquet", action="store_true", help="write predictions.parquet, too")
     own.add_argument("--device", default="auto", help="cpu or cuda (what there is)")
     own.add_argument(

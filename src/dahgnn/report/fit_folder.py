@@ -30,6 +30,7 @@ from dahgnn.config import PRESETS
 from dahgnn.files.exchange import exchanging
 from dahgnn.progress import Observer, tell_ensemble_epochs
 from dahgnn.report.assessment import assess
+from dahgnn.report.class_shares import complete_shares, note_all_labelled, note_equal_counts
 from dahgnn.report.fit_contents import MAPS, gather_view
 from dahgnn.report.fit_files import (
     FILES,
@@ -80,6 +81,8 @@ class FitOptions:
         As in `DAHGNNClassifier`.
     map : {"auto", "tsne", "pca", "none"}
         How the page places the rows; "auto" is t-SNE for 100 rows or more, and "none" is no map.
+    class_prior : mapping of str to float, or None
+        How common each class is among all rows; of one class it may be left out.
     parquet : bool
         Whether predictions are written as Parquet, too.
     command : str or None
@@ -102,6 +105,7 @@ class FitOptions:
     validation: float = 0.2
     scale: str = "auto"
     class_weight: Mapping[str, float] | str | None = None
+    class_prior: Mapping[str, float] | None = None
     device: str = "auto"
     map: str = "auto"
     parquet: bool = False
@@ -138,7 +142,8 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         table = _read(path, folder, options, observer)
         if not was_there:  # a table that teaches nothing has left no folder
             stack.enter_context(owning(folder))
-        return _fit_and_write(path, folder, table, options, observer)
+        shares = complete_shares(options.class_prior, table.labels or ())
+        return _fit_and_write(path, folder, table, replace(options, class_prior=shares), observer)
 
 
 def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> Table:
@@ -222,9 +227,18 @@ def survey_fit(path: Path, options: FitOptions) -> Survey:
             check_labels(survey.labels, options.label or path.name)
         with problems.gathered():
             check_class_weight(options.class_weight, survey.labels)
+        with problems.gathered():
+            complete_shares(options.class_prior, survey.labels)
+        equal = note_equal_counts(survey.labels) if options.class_prior is None else []
+        survey = _with_notes(survey, [*equal, *note_all_labelled(survey.labels)])
     if not problems.sentences:
         return survey
     return replace(survey, table=None, problems=(*survey.problems, *problems.sentences))
+
+
+def _with_notes(survey: Survey, notes: Sequence[str]) -> Survey:
+    notes = (*survey.notes, *notes)
+    return replace(survey, notes=notes, table=survey.table and replace(survey.table, notes=notes))
 
 
 def _make_classifier(options: FitOptions) -> DAHGNNClassifier:
@@ -235,6 +249,7 @@ def _make_classifier(options: FitOptions) -> DAHGNNClassifier:
         validation=options.validation,
         scale=options.scale,
         class_weight=weights if weights is None or isinstance(weights, str) else dict(weights),
+        class_prior=options.class_prior,
         random_state=options.seed,
         device=options.device,
     )

@@ -66,7 +66,7 @@ def gather_origin(
     command : str or None
         How the user asked for the fit.
     """
-    names = ("k", "networks", "validation", "scale", "class_weight", "device")
+    names = ("k", "networks", "validation", "scale", "class_weight", "class_prior", "device")
     return {
         "version": __version__,
         "command": command,
