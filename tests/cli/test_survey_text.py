@@ -50,6 +50,17 @@ def test_a_dry_run_says_what_is_understood_and_writes_nothing(here, write, capsy
     assert [path.name for path in here.iterdir()] == ["data.csv"]
 
 
+def test_what_is_said_of_columns_reaches_the_table(here, write, capsys):
+    cells = [(row, row**2, "?5"[row % 2], ("red", "blue")[row % 2], "pq"[row % 3 > 0]) for row in range(30)]
+    rows = [",".join(map(str, each)) + "\n" for each in cells]
+    write("n,a,m,t,y\n" + "".join(rows))
+    words = ["--keep", "n", "--drop", "a", "--missing", "?", "--text", "t", "--dry-run"]
+    assert main(["fit", "data.csv", "--label", "y", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    table = [line.split() for line in lines[lines.index("column  kind      features") + 1 :][:4]]
+    assert table == [["n", "number", "1"], ["a", "unused", "0"], ["m", "unused", "0"], ["t", "text", "2"]]
+
+
 def test_a_dry_run_tells_every_problem_at_once(here, write, capsys):
     columns = ",".join(f"c{place}" for place in range(25))
     write(f"id,y,{columns}\n1,p,{','.join(['inf'] * 25)}\n1,p,{','.join(['2'] * 25)}\n")

@@ -22,6 +22,7 @@ from dahgnn.cli.interruption import INTERRUPTED, TERMINATED, hearing_sigterm, is
 from dahgnn.cli.parser import make_parser
 
 if TYPE_CHECKING:
+    from dahgnn.tables.planning import Choices
     from dahgnn.tables.sources import Reading
     from dahgnn.tables.table import Survey
 
@@ -183,12 +184,7 @@ def _fit(options: argparse.Namespace) -> None:
     chosen = FitOptions(
         label=options.label,
         id=options.id,
-        drop=options.drop,
-        keep=options.keep,
-        missing=options.missing,
-        text=options.text,
-        image=options.image,
-        text_model=options.text_model,
+        choices=_choices(options),
         k=options.k,
         seed=options.seed,
         networks=options.networks,
@@ -218,6 +214,13 @@ def _fit(options: argparse.Namespace) -> None:
         _print_early_end(metrics)
     if metrics["stopped"] == "interrupted":
         raise KeyboardInterrupt
+
+
+def _choices(options: argparse.Namespace) -> Choices:
+    from dahgnn.tables.planning import Choices
+
+    names = ("drop", "keep", "missing", "text", "image", "text_model")
+    return Choices(**{name: getattr(options, name) for name in names})
 
 
 def _reading(options: argparse.Namespace) -> Reading:

@@ -66,13 +66,8 @@ class FitOptions:
     ----------
     label, id : str or None
         The columns of labels and ids, see `read_table`. A folder of pictures has neither.
-    drop, keep, missing : sequence of str
-        Columns to leave out, columns that become features although they count the rows, and words that mean
-        missing.
-    text, image : sequence of str
-        Columns that are free text, and columns of paths of pictures.
-    text_model : str or None
-        A local model of sentences in place of the words of free text.
+    choices : Choices
+        What is to become of columns.
     k, seed : int
         The number of neighbours of a row, and the seed of everything that is random.
     validation : float
@@ -93,12 +88,7 @@ class FitOptions:
 
     label: str | None = None
     id: str | None = None
-    drop: Sequence[str] = ()
-    keep: Sequence[str] = ()
-    missing: Sequence[str] = ()
-    text: Sequence[str] = ()
-    image: Sequence[str] = ()
-    text_model: str | None = None
+    choices: Choices = field(default_factory=Choices)
     k: int = 10
     seed: int = 0
     networks: int | str = "auto"
@@ -210,15 +200,9 @@ def survey_fit(path: Path, options: FitOptions) -> Survey:
     """Read a table for a fit, and return what was understood and all that keeps a fit from starting."""
     if options.label is None and find_format(path, options.reading).roles != "folders":
         raise ValueError(f"The labels of {path} must have a name. Got none. Name it with --label.")
-    choices = Choices(
-        drop=options.drop,
-        keep=options.keep,
-        missing=options.missing,
-        text=options.text,
-        image=options.image,
-        text_model=options.text_model,
+    survey = survey_table(
+        path, label=options.label, id=options.id, choices=options.choices, reading=options.reading
     )
-    survey = survey_table(path, label=options.label, id=options.id, choices=choices, reading=options.reading)
     problems = Problems()
     with problems.gathered():
         _make_classifier(options)._check_parameters()
