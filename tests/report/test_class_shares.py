@@ -29,9 +29,9 @@ def test_other_shares_are_refused(shares, labels, message):
 
 def test_labels_that_were_chosen_class_by_class_are_noted():
     assert note_equal_counts(["a b"] * 6 + ["c"] * 6 + [None]) == [
-        "All classes have 6 labels each, as if these were chosen class by class. They do not tell how common a "
-        "class is among all rows, so labels and accuracy suffer where classes differ in that. If you know it, "
-        "even roughly, say it for each class, such as --class-prior 'a b=0.7'."
+        "All classes have 6 labels each, as if chosen class by class. Labels and accuracy suffer where classes "
+        "are not equally common among all rows. If you know how common they are, even roughly, say it for each, "
+        "such as --class-prior 'a b=0.7'."
     ]
     rare = note_equal_counts(["a"] * 6 + ["b"] * 6 + ["c"] * 2 + [None])
     assert rare[0].startswith("2 of 3 classes have 6 labels each")

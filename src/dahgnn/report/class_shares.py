@@ -65,9 +65,9 @@ def note_equal_counts(labels: Sequence[str | None]) -> list[str]:
     classes = "All classes" if len(same) == len(counts) else f"{len(same)} of {len(counts)} classes"
     example = shlex.quote(f"{same[0]}=0.7")
     return [
-        f"{classes} have {most} labels each, as if these were chosen class by class. They do not tell how "
-        "common a class is among all rows, so labels and accuracy suffer where classes differ in that. If "
-        f"you know it, even roughly, say it for each class, such as --class-prior {example}."
+        f"{classes} have {most} labels each, as if chosen class by class. Labels and accuracy suffer where "
+        "classes are not equally common among all rows. If you know how common they are, even roughly, say "
+        f"it for each, such as --class-prior {example}."
     ]
 
 
