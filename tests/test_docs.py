@@ -312,6 +312,13 @@ def test_the_code_of_the_readme_prints_what_it_says(capsys):
         assert float(told[:-1]) == pytest.approx(float(found[:-1]), abs=2)
 
 
+def test_no_entry_of_the_changelog_comes_twice():
+    """Branches that both add entries are merged with the lines of both, which may double some."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    begins = [" ".join(entry.split())[:50] for entry in re.split(r"^- ", text, flags=re.MULTILINE)[1:]]
+    assert [begin for begin in begins if begins.count(begin) > 1] == []
+
+
 def test_the_readme_is_short():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 120
