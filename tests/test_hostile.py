@@ -119,6 +119,22 @@ def test_a_folder_is_of_one_fit(tmp_path):
     assert results.demand_one_fit(tmp_path / "none", {}, set(old)) == ""
 
 
+def test_a_file_may_name_the_folder_of_another_fit():
+    assert results.marks_of(f"dahgnn fit --out {OLD}: {NEW}-red".encode()) == {NEW}
+
+
+def test_every_file_of_a_fit_tells_which_one_it_is(tmp_path):
+    from dahgnn.cli.commands import main
+
+    (tmp_path / "data.csv").write_text(csv_text(marked_sheet(NEW)))
+    words = ["fit", str(tmp_path / "data.csv"), "--label", "colour", "--out", str(tmp_path / OLD)]
+    assert main([*words, *results.FIT]) == 0
+    files = results.visible_files(tmp_path / OLD)
+    assert {name: results.marks_of(content) for name, content in files.items()} == {
+        name: {NEW} for name in (results.MODEL, results.PREDICTIONS, results.METRICS, results.PAGE)
+    }
+
+
 def test_metrics_and_predictions_must_agree(trial):
     (trial.folder / "metrics.json").write_text('{"rows": 2, "classes": ["a"]}')
     table = trial.folder / "predictions.csv"

@@ -71,8 +71,8 @@ def visible_files(folder: Path) -> dict[str, bytes]:
 
 
 def marks_of(content: bytes) -> set[str]:
-    """Tell which of the two marked fits a file comes from."""
-    return {mark for mark in (OLD, NEW) if mark.encode() in content}
+    """Tell by its classes which of the two fits a file is of; the bare marks are names of folders, too."""
+    return {mark for mark in (OLD, NEW) if f"{mark}-".encode() in content}
 
 
 def demand_unmixed(folder: Path) -> None:
