@@ -54,10 +54,23 @@ def test_rows_of_another_length_are_refused_with_their_line(write, text, got, li
         read_table(write(text))
 
 
-@pytest.mark.parametrize("text", ['a,b\n1,"2\n3,4\n', 'a,b\n"1"x,2\n', f"a,b\n1,{'x' * 200_000}\n"])
-def test_malformed_text_is_refused(write, text):
-    with pytest.raises(ValueError, match="must be a well-formed table. Got an error in line "):
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [('a,b\n1,2\n1,"2\n3,4\n', 3), ('a,b\n"1"x,2\n', 2), (f"a,b\n1,{'x' * 10_000_001}\n", 2)],
+    ids=["open", "behind", "long"],
+)
+def test_malformed_text_is_refused(write, text, line):
+    match = f"must be a well-formed table. Got an error in the row that begins in line {line}: "
+    with pytest.raises(ValueError, match=match):
         read_table(write(text))
+
+
+def test_cells_may_be_long(write):
+    before = csv.field_size_limit()
+    long = "word " * 100_000
+    table = read_table(write(f"a,b\n1,{long}\n2,other\n"))
+    assert table.names == ("a", "b=other", f"b={long}")
+    assert csv.field_size_limit() == before
 
 
 @pytest.mark.parametrize(

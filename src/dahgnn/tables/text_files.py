@@ -46,6 +46,8 @@ from dahgnn.tables.sources import (
 
 # The fields of `Reading` that these files take.
 TEXT_OPTIONS = ("encoding", "delimiter", "decimal")
+# In characters. What is longer is rather the rest of a file behind a quote that nobody closed.
+_LONGEST_CELL = 10_000_000
 _COMMA = re.compile(r"\s*[+-]?(?:[0-9]+,[0-9]*|,[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
 _POINT = re.compile(r"\s*[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
@@ -119,7 +121,7 @@ def _survey(text: _Text, path: Path, delimiter: str) -> _Layout:
     header: list[str] = []
     begins: list[int] = []
     end = 0
-    with text() as lines:
+    with text() as lines, _long_cells():
         reader = csv.reader(_without_nul(lines, path), delimiter=delimiter, strict=True)
         try:
             for row in reader:
@@ -138,11 +140,21 @@ def _survey(text: _Text, path: Path, delimiter: str) -> _Layout:
         except csv.Error as error:
             raise ValueError(
                 f"The file {path} must be a well-formed table. "
-                f"Got an error in line {reader.line_num}: {error}."
+                f"Got an error in the row that begins in line {end + 1}: {error}."
             ) from error
     if not header:
         raise ValueError(f"The file {path} must begin with a line of column names. Got blank lines alone.")
     return _Layout(path, header, np.array(begins, dtype=np.int64), delimiter)
+
+
+@contextlib.contextmanager
+def _long_cells() -> Iterator[None]:
+    """Let cells be as long as texts are; the csv module itself takes none of more than 131,072 characters."""
+    before = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _without_nul(lines: Iterable[str], path: Path) -> Iterator[str]:
