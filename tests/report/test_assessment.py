@@ -8,16 +8,16 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from dahgnn import DAHGNNClassifier
 from dahgnn.graph.scaling import choose_scaling
-from dahgnn.report.assessment import BASELINES, _cross_validate, _shorten, assess
+from dahgnn.report.assessment import BASELINES, _cross_validate, _shorten, assess, held_out_opinions
 
 
-def judged(features, held, said):
+def judged(features, held, said, factors=None):
     """What `assess` reads of a fitted classifier."""
     scaling = choose_scaling(features, "auto")
     return SimpleNamespace(
         held_out_indices_=np.array(held, dtype=np.int64),
         held_out_distributions_=np.array(said, dtype=float),
-        ensemble_=SimpleNamespace(scaling=scaling),
+        ensemble_=SimpleNamespace(scaling=scaling, combined=SimpleNamespace(factors=factors)),
     )
 
 
@@ -54,6 +54,17 @@ def test_an_opinion_no_rarer_than_usual_is_no_doubt():
     features = np.arange(10.0)[:, None]
     found = assess(judged(features, list(range(10)), [[0.9, 0.1]] * 10), features, labels)
     assert found.confusion == ((9, 0), (1, 0))
+    assert found.doubtful == ()
+
+
+def test_known_shares_of_all_rows_are_taken_out_for_the_labels():
+    # With b ten times as common as its labels, all rows are called b; by the labels alone, two are right.
+    labels = np.array(["a", "b"], dtype=object)
+    features = np.arange(2.0)[:, None]
+    classifier = judged(features, [0, 1], [[2 / 7, 5 / 7], [1 / 41, 40 / 41]], np.array([0.1, 1.0]))
+    np.testing.assert_allclose(held_out_opinions(classifier), [[0.8, 0.2], [0.2, 0.8]])
+    found = assess(classifier, features, labels)
+    assert found.confusion == ((1, 0), (0, 1))
     assert found.doubtful == ()
 
 

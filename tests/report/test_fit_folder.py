@@ -494,7 +494,9 @@ def test_known_shares_of_classes_are_met(tmp_path, capsys):
         str(tmp_path / "out"),
     ]
     assert main([*command, "--class-prior", "u=0.9"]) == 0
-    assert "class by class" not in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "class by class" not in said.err
+    assert "of the held-out labels, which need not have the shares of --class-prior, were found" in said.out
     unlabelled = read(tmp_path / "out" / "predictions.csv")[40:]
     assert np.mean([float(row["p:u"]) for row in unlabelled]) > 0.8
     kept = json.loads((tmp_path / "out" / "metrics.json").read_text())

@@ -284,10 +284,10 @@ def _print_metrics(metrics: Mapping[str, Any]) -> None:
     accuracy, low, high = (f"{100 * estimate[name]:.1f}" for name in ("accuracy", "low", "high"))
     held = f"judged by {estimate['n']} held-out labels"
     print(f"About {accuracy} % of them are right (95 % confidence: {low} to {high} %), {held}.")
-    _print_assessment(metrics["assessment"])
+    _print_assessment(metrics["assessment"], metrics["settings"]["class_prior"] is not None)
 
 
-def _print_assessment(assessment: Mapping[str, Any]) -> None:
+def _print_assessment(assessment: Mapping[str, Any], shares_known: bool) -> None:
     """Print what simple methods reach on the same labels, and how many labels are doubtful."""
     names = {
         "majority": "always the commonest class",
@@ -297,7 +297,9 @@ def _print_assessment(assessment: Mapping[str, Any]) -> None:
     reached = {name: assessment["baselines"][key] for key, name in names.items()}
     if assessment["accuracy"] is not None and None not in reached.values():
         others = ", ".join(f"{name} {100 * share:.1f} %" for name, share in reached.items())
-        found = f"{100 * assessment['accuracy']:.1f} % of the held-out labels were found"
+        labels = "the held-out labels, which need not have the shares of --class-prior,"
+        labels = labels if shares_known else "the held-out labels"
+        found = f"{100 * assessment['accuracy']:.1f} % of {labels} were found"
         print(f"{found}; on the same labels: {others}.")
     count = assessment["doubtful_count"]
     if count:

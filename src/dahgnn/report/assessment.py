@@ -117,6 +117,19 @@ class Assessment:
         }
 
 
+def held_out_opinions(classifier: DAHGNNClassifier) -> Array:
+    """Return what is said of held-out rows, (m, c), by what was learned from labels alone.
+
+    Known shares of the classes are taken out: they are those of all rows, and the labels have others.
+    """
+    said = classifier.held_out_distributions_
+    factors = classifier.ensemble_.combined.factors
+    if factors is None or not len(said):
+        return said
+    plain = said / factors
+    return np.asarray(plain / plain.sum(1, keepdims=True))
+
+
 def assess(classifier: DAHGNNClassifier, features: Array, labels: ArrayLike) -> Assessment:
     """Assess a fitted classifier by the labels that it held out.
 
@@ -131,7 +144,7 @@ def assess(classifier: DAHGNNClassifier, features: Array, labels: ArrayLike) -> 
     """
     classes, numbers = encode_labels(labels, len(features))
     encoded = numbers.numpy()
-    held, said = classifier.held_out_indices_, classifier.held_out_distributions_
+    held, said = classifier.held_out_indices_, held_out_opinions(classifier)
     confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
     np.add.at(confusion, (encoded[held], said.argmax(1)), 1)
     found = confusion.diagonal()

@@ -14,6 +14,7 @@ from dahgnn._version import __version__
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import attention_to_hyperedges, traces_of
 from dahgnn.progress import Progress
+from dahgnn.report.assessment import held_out_opinions
 from dahgnn.report.fit_view import FitView
 from dahgnn.report.projection import MOST_BY_TSNE, tsne
 from dahgnn.tables.cells import as_texts
@@ -59,7 +60,7 @@ def gather_view(
         probabilities=classifier.label_distributions_,
         given=np.array([-1 if label is None else places[label] for label in table.labels or ()]),
         held_out=classifier.held_out_indices_,
-        held_out_probabilities=classifier.held_out_distributions_,
+        held_out_probabilities=held_out_opinions(classifier),
         density=classifier.density_,
         position=position,
         members=members,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dahgnn._version import __version__
 from dahgnn.checks import did_you_mean
 from dahgnn.classifier.estimator import DAHGNNClassifier
+from dahgnn.report.assessment import held_out_opinions
 from dahgnn.report.fit_files import file_digest
 
 Array = NDArray[Any]
@@ -30,7 +31,7 @@ def gather_metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) 
         How long the fit took.
     """
     held = classifier.held_out_indices_
-    right = classifier.classes_[classifier.held_out_distributions_.argmax(1)] == labels[held]
+    right = classifier.classes_[held_out_opinions(classifier).argmax(1)] == labels[held]
     return {
         "rows": len(labels),
         "features": int(classifier.n_features_in_),
