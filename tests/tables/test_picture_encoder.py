@@ -19,7 +19,7 @@ def table(tmp_path, write):
 
 def test_paths_of_pictures_become_their_pixels(table, write):
     found = read_table(table)
-    assert [column.kind for column in found.columns] == ["image", "number"]
+    assert [column.kind for column in found.columns] == ["picture", "number"]
     assert found.names == ("p[0]", "p[1]", "p[2]", "p[3]", "n")
     want = [[0, 0.2, 0.4, 1], [1, 0.2, 0, 1], [0.4, 0.2, 0.2, 1], [0.2, 0.2, 0.2, 1]]
     assert np.allclose(found.features[:, :4], want)
@@ -41,10 +41,10 @@ def test_a_column_is_of_pictures_if_it_is_asked_for(write, tmp_path):
     text = "p,n\nq.png,1\nr.png,2\n"
     assert read_table(write(text)).columns[0].kind == "category"
     with pytest.raises(ValueError, match="Got 2 that cannot"):
-        read_table(write(text), image=["p"])
-    with pytest.raises(ValueError, match="must have a column 'q' for --image"):
-        read_table(write(text), image=["q"])
-    assert read_table(write("p,n\n,1\n,2\n"), image=["p"]).names == ("n",)
+        read_table(write(text), picture=["p"])
+    with pytest.raises(ValueError, match="must have a column 'q' for --picture"):
+        read_table(write(text), picture=["q"])
+    assert read_table(write("p,n\n,1\n,2\n"), picture=["p"]).names == ("n",)
 
 
 def test_only_names_that_end_so_and_are_there_look_like_pictures(table):

@@ -219,7 +219,7 @@ def _fit(options: argparse.Namespace) -> None:
 def _choices(options: argparse.Namespace) -> Choices:
     from dahgnn.tables.planning import Choices
 
-    names = ("drop", "keep", "missing", "text", "image", "text_model")
+    names = ("drop", "keep", "missing", "text", "picture", "text_model")
     return Choices(**{name: getattr(options, name) for name in names})
 
 

@@ -183,7 +183,7 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
         ("--keep", "COLUMN", "use it although it counts or names the rows"),
         ("--missing", "WORD", "it means missing, in labels and features"),
         ("--text", "COLUMN", "it is free text, whatever it looks like"),
-        ("--image", "COLUMN", "it has paths of pictures, relative to FILE"),
+        ("--picture", "COLUMN", "it has paths of pictures, relative to FILE"),
     ):
         parser.add_argument(
             option, action="append", default=[], metavar=metavar, help=f"{meaning}; may be repeated"

@@ -23,9 +23,9 @@ from dahgnn.tables.missing import NUMBER, Missing
 from dahgnn.tables.sources import Source, Texts
 from dahgnn.tables.texts import Encoder
 
-_KINDS = ("number", "flag", "category", "date", "vector", "text", "image", "unused")
+_KINDS = ("number", "flag", "category", "date", "vector", "text", "picture", "unused")
 # Kinds whose cells must be read as text.
-TEXT_KINDS = ("category", "text", "image")
+TEXT_KINDS = ("category", "text", "picture")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Column:
         The name of the column in the file.
     kind : str
         "number" or "flag" (one feature), "category" (one feature a value), "date" (some of its parts),
-        "vector" (one feature a place), "text" or "image" (what its encoder gives) or "unused" (none).
+        "vector" (one feature a place), "text" or "picture" (what its encoder gives) or "unused" (none).
     fill : float or None
         What a missing number or flag becomes: the median at the time of the fit. That of dates is in days.
     categories : sequence of str
@@ -72,8 +72,8 @@ class Column:
             # A column that comes back from JSON has lists here.
             object.__setattr__(self, name, tuple(getattr(self, name)))
         self._check_values()
-        if (self.kind in ("text", "image")) != (self.encoder is not None):
-            raise bad_value("encoder", "Column", "there for text and images alone", repr(self.encoder))
+        if (self.kind in ("text", "picture")) != (self.encoder is not None):
+            raise bad_value("encoder", "Column", "there for text and pictures alone", repr(self.encoder))
 
     def _check_values(self) -> None:
         for name in ("categories", "missing"):
@@ -92,7 +92,7 @@ class Column:
             return tuple(f"{self.name}={value}" for value in self.categories)
         if self.kind == "date":
             return tuple(f"{self.name} ({part})" for part in part_names(self.parts))
-        if self.kind in ("vector", "text", "image"):
+        if self.kind in ("vector", "text", "picture"):
             width = len(self.mean) if self.encoder is None else self.encoder.width
             return tuple(f"{self.name}[{place}]" for place in range(width))
         return () if self.kind == "unused" else (self.name,)
@@ -270,7 +270,7 @@ def _encode_texts(
 ) -> list[str]:
     texts = _texts(column, source)
     into[:] = encoder.encode(texts, folder)
-    if column.kind == "image":
+    if column.kind == "picture":
         missing = sum(text is None for text in texts)
         notes = [
             f"The column '{column.name}' has paths of pictures; their {encoder.width} pixels are features."

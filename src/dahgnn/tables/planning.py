@@ -68,7 +68,7 @@ class Choices:
         Columns that become features although they count or name the rows.
     missing : sequence of str
         Words that mean missing, in the labels as in the features.
-    text, image : sequence of str
+    text, picture : sequence of str
         Columns that are free text, and columns of paths of pictures, whatever they look like.
     text_model : str or None
         A local model of ``sentence-transformers`` that turns free text into features; without it, words do.
@@ -78,16 +78,16 @@ class Choices:
     keep: Sequence[str] = ()
     missing: Sequence[str] = ()
     text: Sequence[str] = ()
-    image: Sequence[str] = ()
+    picture: Sequence[str] = ()
     text_model: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("drop", "keep", "missing", "text", "image"):
+        for name in ("drop", "keep", "missing", "text", "picture"):
             value = getattr(self, name)
             if isinstance(value, str):
                 wanted = "a sequence of words" if name == "missing" else "a sequence of column names"
                 raise bad_type(name, "read_table", wanted, repr(value), f"Use ['{value}'].")
-        for option in ("keep", "text", "image"):
+        for option in ("keep", "text", "picture"):
             both = [name for name in getattr(self, option) if name in self.drop]
             if both:
                 raise bad_value(option, "read_table", "of other columns than 'drop'", repr(both[0]))
@@ -95,7 +95,7 @@ class Choices:
     @property
     def wanted(self) -> tuple[str, ...]:
         """The columns that become features although they may look like names of rows."""
-        return (*self.keep, *self.text, *self.image)
+        return (*self.keep, *self.text, *self.picture)
 
 
 @dataclass
@@ -119,7 +119,7 @@ def plan_columns(
     path: Path, source: Source, choices: Choices, problems: Problems
 ) -> tuple[list[Column], list[str]]:
     """Decide how the columns of a file become features, and say what is left out; gather what is refused."""
-    for option in ("drop", "keep", "text", "image"):
+    for option in ("drop", "keep", "text", "picture"):
         for name in getattr(choices, option):
             if name not in source.cells:
                 problems.add(no_column(path, name, source.cells, f"for --{option}"))
@@ -216,7 +216,7 @@ def _plan_values(path: Path, name: str, source: Source, choices: Choices) -> tup
     if name in choices.text:
         texts = missing.in_features(as_texts(source.cells[name], name))
         return _plan_free_text(name, texts, choices), text_array(texts)
-    if name in choices.image:
+    if name in choices.picture:
         texts = missing.in_features(as_texts(source.cells[name], name))
         return _plan_pictures(path, name, texts), text_array(texts)
     kind, values = classify(source, name, missing)
@@ -286,4 +286,4 @@ def _plan_free_text(name: str, texts: Texts, choices: Choices) -> Column:
 def _plan_pictures(path: Path, name: str, texts: Texts) -> Column:
     if not any(text and text.strip() for text in texts):
         return Column(name=name, kind="unused")
-    return Column(name=name, kind="image", encoder=learn_pictures(texts, path.parent))
+    return Column(name=name, kind="picture", encoder=learn_pictures(texts, path.parent))

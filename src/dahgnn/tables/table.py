@@ -106,7 +106,7 @@ def read_table(
     keep: Sequence[str] = (),
     missing: Sequence[str] = (),
     text: Sequence[str] = (),
-    image: Sequence[str] = (),
+    picture: Sequence[str] = (),
     text_model: str | None = None,
     columns: Sequence[Column] | None = None,
     reading: Reading | None = None,
@@ -124,7 +124,7 @@ def read_table(
     drop, keep, missing : sequence of str
         Columns to leave out, columns that become features although they count the rows, and words that mean
         missing, in the labels as in the features.
-    text, image : sequence of str
+    text, picture : sequence of str
         Columns that are free text, and columns of paths of pictures, whatever they look like.
     text_model : str, optional
         A local model of ``sentence-transformers`` that turns free text into features, in place of its words.
@@ -154,7 +154,9 @@ def read_table(
     >>> table.features.tolist()
     [[1.5, 0.0, 1.0], [2.0, 1.0, 0.0], [2.5, 1.0, 0.0]]
     """
-    choices = Choices(drop=drop, keep=keep, missing=missing, text=text, image=image, text_model=text_model)
+    choices = Choices(
+        drop=drop, keep=keep, missing=missing, text=text, picture=picture, text_model=text_model
+    )
     survey = survey_table(path, label=label, id=id, choices=choices, columns=columns, reading=reading)
     if survey.table is None:
         raise combined_error(Path(path), survey.problems)
@@ -175,7 +177,7 @@ def survey_table(
     _check_roles(label, id, choices, columns)
     path, problems = Path(path), Problems()
     texts = tuple(column.name for column in columns or () if column.kind in TEXT_KINDS)
-    texts = (*texts, *choices.text, *choices.image)
+    texts = (*texts, *choices.text, *choices.picture)
     reading = reading or Reading()
     fitted = columns is not None
     wanted = Wanted(label=label, id=id, texts=texts, fitted=fitted, reading=reading)
@@ -230,14 +232,14 @@ def _size(path: Path, columns: Sequence[Column], features: np.ndarray) -> str:
 def _check_roles(
     label: str | None, id_: str | None, choices: Choices, columns: Sequence[Column] | None
 ) -> None:
-    for name in ("drop", "keep", "missing", "text", "image", "text_model"):
+    for name in ("drop", "keep", "missing", "text", "picture", "text_model"):
         if columns is not None and getattr(choices, name):
             remedy = "The fitted columns say what is used."
             got = repr(getattr(choices, name))
             raise bad_value(name, "read_table", "empty where columns are given", got, remedy)
     if label is not None and label == id_:
         raise bad_value("id", "read_table", "another column than the label's", repr(id_))
-    for option in ("drop", "keep", "text", "image"):
+    for option in ("drop", "keep", "text", "picture"):
         for name in getattr(choices, option):
             if name in (label, id_):
                 role = "label" if name == label else "id"
