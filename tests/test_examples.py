@@ -54,7 +54,7 @@ def test_table(capsys):
     rest, new = accuracies(shown)
     assert rest > 85
     assert new > 75
-    assert "The column 'strength' is text" in shown
+    assert "1 column is text, with one feature for each value: 'strength' ('light', 'strong')." in shown
     *_, header, first, _, _ = shown.splitlines()
     assert header.split("  ") == ["row", "grower 1", "grower 2", "grower 3"]
     expected = names["classifier"].predict_proba(names["new"].features)[0]
