@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from dahgnn.report.class_shares import complete_shares, note_all_labelled, note_equal_counts
+from dahgnn.report.class_shares import complete_shares, note_all_labelled, note_equal_counts, note_shares
 
 LABELS = ["no", "yes", None, "no", None]
 
@@ -11,6 +11,13 @@ def test_the_last_class_gets_the_rest():
     assert complete_shares(None, LABELS) is None
     assert complete_shares({"yes": 0.25}, LABELS) == {"no": 0.75, "yes": 0.25}
     assert complete_shares({"yes": 1, "no": 7}, LABELS) == {"no": 7, "yes": 1}
+
+
+def test_shares_are_said_in_percent():
+    assert note_shares({"no": 7, "yes": 1}) == (
+        "Among all rows the classes are taken to have these shares, as said: 'no' 87.5 %, 'yes' 12.5 %. "
+        "Held-out labels need not."
+    )
 
 
 @pytest.mark.parametrize(

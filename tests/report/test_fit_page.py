@@ -244,7 +244,7 @@ def test_the_page_says_what_held_out_labels_say():
     assert 'data-open="4"' in doubtful[0]
     assert "class 0</bdi>, 2.0\u00a0%" in doubtful[0]
     assert "class 2</bdi>, 90.0\u00a0%" in doubtful[0]
-    assert "21 given labels are contradicted" in words
+    assert "21 given labels are contradicted by those who had not seen them. Given labels stay" in words
     assert "… and 1 more." in words
     assert Reader(text).data()["doubtful"] == [4] * 21
 

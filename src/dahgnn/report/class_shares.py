@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dahgnn.checks import did_you_mean
-from dahgnn.tables.messages import joined
+from dahgnn.tables.messages import joined, quoted
 
 # Fewer labels of a class are often equally many by chance.
 _FEWEST_LABELS = 5
@@ -49,6 +49,16 @@ def complete_shares(
             f"Got {1 - left:g} for the others."
         )
     return {name: shares.get(name, left) for name in known}
+
+
+def note_shares(shares: Mapping[str, float]) -> str:
+    """Say how common the classes are taken to be."""
+    total = sum(shares.values())
+    each = joined([f"{quoted(name)} {100 * share / total:.3g} %" for name, share in shares.items()])
+    return (
+        f"Among all rows the classes are taken to have these shares, as said: {each}. "
+        "Held-out labels need not."
+    )
 
 
 def note_equal_counts(labels: Sequence[str | None]) -> list[str]:

@@ -30,7 +30,7 @@ from dahgnn.config import PRESETS
 from dahgnn.files.exchange import exchanging
 from dahgnn.progress import Observer, tell_ensemble_epochs
 from dahgnn.report.assessment import assess
-from dahgnn.report.class_shares import complete_shares, note_all_labelled, note_equal_counts
+from dahgnn.report.class_shares import complete_shares, note_all_labelled, note_equal_counts, note_shares
 from dahgnn.report.fit_contents import MAPS, gather_view
 from dahgnn.report.fit_files import (
     FILES,
@@ -212,9 +212,9 @@ def survey_fit(path: Path, options: FitOptions) -> Survey:
         with problems.gathered():
             check_class_weight(options.class_weight, survey.labels)
         with problems.gathered():
-            complete_shares(options.class_prior, survey.labels)
-        equal = note_equal_counts(survey.labels) if options.class_prior is None else []
-        survey = _with_notes(survey, [*equal, *note_all_labelled(survey.labels)])
+            shares = complete_shares(options.class_prior, survey.labels)
+            told = note_equal_counts(survey.labels) if shares is None else [note_shares(shares)]
+            survey = _with_notes(survey, [*told, *note_all_labelled(survey.labels)])
     if not problems.sentences:
         return survey
     return replace(survey, table=None, problems=(*survey.problems, *problems.sentences))

@@ -262,8 +262,8 @@ def _plan_text(name: str, source: Source, texts: Texts, choices: Choices) -> Col
     if sum(counts[text] for text in counts if _DATE.fullmatch(text)) >= half:
         raise ValueError(
             f"The column '{name}' must hold dates as ISO 8601 has them, such as 2024-01-31. "
-            f"Got {quoted(next(iter(counts)))}, which may mean several days. Write them so, or drop the "
-            "column with --drop."
+            f"Got {quoted(next(iter(counts)))}, a form in which day and month are not always told apart. "
+            "Write them so, or drop the column with --drop."
         )
     if len(counts) > MOST_CATEGORIES:
         return _plan_free_text(name, texts, choices) if looks_like_text(texts) else None
