@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -33,6 +34,17 @@ def test_what_was_fitted_is_read_back(base):
     assert fitted.labels[:2] == ["u", "v"]
     assert fitted.labels[12] is None
     assert fitted.row("r7") == 7
+
+
+def test_an_unknown_row_is_told_that_ids_are_numbers(base):
+    fitted = FittedFolder.open(base / "fit")
+    with pytest.raises(ValueError, match="Got 'r70'. Did you mean 'r"):
+        fitted.row("r70")
+    numbered = replace(fitted, ids=[str(row) for row in range(24)])
+    with pytest.raises(
+        ValueError, match="Got 'r7'. Ids are the numbers 0 to 23: the fit had no column of names"
+    ):
+        numbered.row("r7")
 
 
 def test_files_of_two_fits_are_noticed(base, tmp_path):

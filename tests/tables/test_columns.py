@@ -112,7 +112,8 @@ def test_twenty_values_are_categories_and_more_are_not(write):
 )
 def test_dates_that_may_mean_several_days_are_refused(write, cells):
     with pytest.raises(
-        ValueError, match="'x' must hold dates as ISO 8601 has them, such as 2024-01-31. Got '.*', a form in"
+        ValueError,
+        match="'x' must hold dates as ISO 8601 has them, such as 2024-01-31. Got '.*' in line 2 of the file, a",
     ):
         read_table(write(one_column(cells)))
 

@@ -33,7 +33,8 @@ def test_nothing_is_missing_by_itself_among_numbers():
 
 
 def test_suspects_are_named_with_their_count_and_the_option():
-    assert suspects({"None": 42, "Some": 14, "N/A": 1}) == [
+    assert suspects({"None": 42, "Some": 14, "N/A": 1, "Unknown": 2}) == [
         "The label 'None' (42 rows) is a class. If it means unlabelled, say --missing None.",
         "The label 'N/A' (1 row) is a class. If it means unlabelled, say --missing N/A.",
+        "The label 'Unknown' (2 rows) is a class. If it means unlabelled, say --missing Unknown.",
     ]

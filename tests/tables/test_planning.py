@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -71,7 +73,7 @@ def test_columns_that_are_called_ids_are_left_out_unless_kept(write, name):
     assert table.names == ("size",)
     assert (
         f"1 column ('{name}') was left out: called an id, and of many values. "
-        "To use a column all the same, say --keep with its name." in table.notes
+        "To name rows by a column, say --id with its name, and to use it all the same, --keep." in table.notes
     )
     assert read_table(path, keep=[name]).names == (name, "size")
 
@@ -80,6 +82,34 @@ def test_names_and_values_unlike_ids_stay(write):
     rows = [f"{row * 37 % 41 * 3},{row % 20},{row / 4},{row**2}\n" for row in range(41)]
     table = read_table(write("humid,id,ID,valid\n" + "".join(rows)))
     assert table.names == ("humid", "id", "ID", "valid")
+
+
+@pytest.mark.parametrize("cell", ["{}.50 EUR", "${}", "{} %", "{}.5%", "€ {}", " {} kg "])
+def test_numbers_with_a_unit_are_refused_unless_they_are_to_be_text(write, cell):
+    path = write("price,size\n" + "".join(f"{cell.format(row)},{row % 3}\n" for row in range(10, 40)))
+    got = cell.format(10)
+    with pytest.raises(
+        ValueError, match=re.escape(f"'price' must hold numbers, such as 1234.5. Got '{got}' in line 2")
+    ):
+        read_table(path)
+    assert read_table(path, drop=["price"]).names == ("size",)
+
+
+def test_numbers_with_a_unit_can_be_text(write):
+    path = write("price,size\n" + "".join(f"{row} EUR,{row % 3}\n" for row in range(30)))
+    assert len(read_table(path, text=["price"]).names) > 1
+
+
+@pytest.mark.parametrize("cell", ["T-{}", "{}A", "{} Main Street", "{} {:c}oad"])
+def test_codes_and_addresses_are_no_numbers_with_a_unit(write, cell):
+    cells = [cell.format(row, 65 + row % 25) for row in range(30)]
+    path = write("where,size\n" + "".join(f"{cell},{row % 3}\n" for row, cell in enumerate(cells)))
+    assert "size" in read_table(path).names
+
+
+def test_few_amounts_with_a_unit_are_categories(write):
+    path = write("pack,size\n" + "".join(f"{row % 4} kg,{row % 3}\n" for row in range(30)))
+    assert read_table(path).names[:2] == ("pack=0 kg", "pack=1 kg")
 
 
 def test_ids_of_text_are_left_out_though_they_come_again(write):

@@ -115,6 +115,8 @@ class FittedFolder:
             return self.ids.index(name)
         except ValueError:
             hint = did_you_mean(name, self.ids[:10_000])
+            if self.ids == [str(row) for row in range(len(self.ids))]:
+                hint = f"Ids are the numbers 0 to {len(self.ids) - 1}: the fit had no column of names (--id)."
             raise bad_value("row", "explain", "an id of a fitted row", repr(name), hint) from None
 
     def explain(self, name: str) -> Explanation:

@@ -32,6 +32,7 @@ _SUSPECT = frozenset(
         "missing",
         "unlabelled",
         "unlabeled",
+        "unknown",
         "?",
         "-",
         "--",

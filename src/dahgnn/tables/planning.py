@@ -7,7 +7,7 @@ distinct values is a category. Of more, it is free text if it looks like that; e
 names of rows, and left out. Paths of pictures that are there become their pixels. The user can say which
 columns are free text or pictures. Refused are infinities, numbers beyond float32, dates that are not as ISO
 8601 has them, and text of which at least half the cells are numbers, also when these have thousands
-separators or decimal commas. All that is refused is said at once.
+separators, decimal commas or one unit. All that is refused is said at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from dahgnn.checks import bad_type, bad_value
-from dahgnn.tables.cells import as_dates, as_texts, classify, no_number
+from dahgnn.tables.cells import as_dates, as_texts, classify, first, no_number
 from dahgnn.tables.columns import Column
 from dahgnn.tables.dates import ISO_DATE, as_days, choose_parts
 from dahgnn.tables.leaks import counts_rows
@@ -42,7 +42,10 @@ _NAMES = (
     "and to name rows by it, --id"
 )
 # Said of columns such as id, user_id, Sample ID and customerId, of more values than a category has.
-_IDS = "called an id, and of many values. To use a column all the same, say --keep with its name"
+_IDS = (
+    "called an id, and of many values. To name rows by a column, say --id with its name, "
+    "and to use it all the same, --keep"
+)
 _ID_NAME = re.compile(r"(?:.*[\s_.-])?(?:id|ID|Id)|.*[a-z]I[dD]")
 # pandas writes its index without a name, and calls such a column so when it reads it.
 _INDEX_NAME = re.compile(r"|Unnamed: [0-9]+")
@@ -51,6 +54,8 @@ _FEWEST_TO_COUNT = 10
 _WITH_SEPARATORS = re.compile(
     r"\s*[+-]?(?:[0-9]{1,3}(?:[.,'’_ \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?|[0-9]+,[0-9]+)\s*"
 )
+# A number and its unit, such as $12.50, 12.5 % and 70 kg. More letters than that may be words.
+_WITH_UNIT = re.compile(r"\s*([€$£¥]?)\s*[+-]?[0-9][0-9.,]*\s*([€$£¥%]|(?<=\s)[^\W\d_]{1,4}|)\s*")
 _DATE = re.compile(
     r"(?:[0-9]{4}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\2(?:[0-9]{4}|[0-9]{2}))(?:[T ].*)?"
 )
@@ -260,16 +265,31 @@ def _plan_text(name: str, source: Source, texts: Texts, choices: Choices) -> Col
     if sum(counts[text] for text in counts if ISO_DATE.fullmatch(text)) >= half:
         return _plan_dates(name, as_dates(source, name, texts))
     if sum(counts[text] for text in counts if _DATE.fullmatch(text)) >= half:
+        row, text = first(texts, _DATE.fullmatch)
         raise ValueError(
             f"The column '{name}' must hold dates as ISO 8601 has them, such as 2024-01-31. "
-            f"Got {quoted(next(iter(counts)))}, a form in which day and month are not always told apart. "
-            "Write them so, or drop the column with --drop."
+            f"Got {quoted(text)} in {source.at(row)}, a form in which day and month are not always told "
+            "apart. Write them so, or drop the column with --drop."
         )
     if len(counts) > MOST_CATEGORIES:
+        _refuse_units(name, source, texts)
         return _plan_free_text(name, texts, choices) if looks_like_text(texts) else None
     if len(counts) == 1 and None not in texts:
         return Column(name=name, kind="unused")
     return Column(name=name, kind="category", categories=tuple(sorted(counts)))
+
+
+def _refuse_units(name: str, source: Source, texts: Texts) -> None:
+    """Refuse numbers of which at least half have the same unit, as their words would tell nothing of them."""
+    units = [match and match.groups() for match in (_WITH_UNIT.fullmatch(text or "") for text in texts)]
+    most = Counter(unit for unit in units if unit and any(unit)).most_common(1)
+    if most and most[0][1] >= sum(text is not None for text in texts) / 2:
+        row = units.index(most[0][0])
+        raise ValueError(
+            f"The column '{name}' must hold numbers, such as 1234.5. Got {quoted(texts[row] or '')} in "
+            f"{source.at(row)}, with a unit. Write them without it, drop the column with --drop, "
+            "or use it as free text with --text."
+        )
 
 
 def _plan_free_text(name: str, texts: Texts, choices: Choices) -> Column:
