@@ -1,9 +1,12 @@
 """What the page of a fit gets to show, by ``dahgnn fit`` as a user calls it."""
 
+import json
+
 import numpy as np
 import pytest
 from report_cases import Reader
 
+from dahgnn.classifier.stacking import say_combination
 from dahgnn.cli.commands import main
 from dahgnn.report.fit_contents import MAPS
 
@@ -31,6 +34,16 @@ def test_numbers_that_are_no_pixels_are_no_images(tmp_path):
     command = ["fit", str(tmp_path / "numbers.npz"), "--label", "y", "--out", str(tmp_path / "out")]
     assert main([*command, "--map", "pca", "--networks", "1"]) == 0
     assert Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).data()["images"] is None
+
+
+def test_the_page_says_whom_the_labels_come_from(tmp_path):
+    features = np.random.default_rng(0).normal(size=(40, 3)) + 3 * (np.arange(40) % 2)[:, None]
+    np.savez(tmp_path / "numbers.npz", X=features, y=np.where(np.arange(40) < 20, np.arange(40) % 2, -1))
+    command = ["fit", str(tmp_path / "numbers.npz"), "--label", "y", "--out", str(tmp_path / "out")]
+    assert main([*command, "--map", "none", "--networks", "1"]) == 0
+    shares = json.loads((tmp_path / "out" / "metrics.json").read_text(encoding="utf-8"))["combination"]
+    text = Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).text
+    assert f"Labels from{say_combination(shares)}" in " ".join(text.split())
 
 
 def test_the_page_says_that_no_label_was_held_out(tmp_path):

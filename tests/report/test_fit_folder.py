@@ -568,4 +568,4 @@ def test_the_summary_has_baselines_and_doubtful_labels(tmp_path, capsys):
         "96.7 % of the held-out labels were found; on the same labels: always the commonest class 3" in said
     )
     assert "%, logistic regression 9" in said
-    assert "1 given label is doubtful: metrics.json lists" in said
+    assert "1 given label is doubtful: report.html and metrics.json list" in said

@@ -51,7 +51,9 @@ def test_cells_as_texts():
     assert as_texts(np.array([1.5, np.nan, 3.0]), "x") == ["1.5", None, "3.0"]
     assert as_texts(text_array(["a", None]), "x") == ["a", None]
     days = np.array(["2024-01-31", "NaT"], dtype="datetime64[s]")
-    assert as_texts(days, "x") == ["2024-01-31T00:00:00", None]
+    assert as_texts(days, "x") == ["2024-01-31", None]
+    times = np.array(["2024-01-31", "2024-01-31T10:20:30"], dtype="datetime64[s]")
+    assert as_texts(times, "x") == ["2024-01-31T00:00:00", "2024-01-31T10:20:30"]
     with pytest.raises(ValueError, match="'x' must hold text or numbers. Got vectors"):
         as_texts(np.ones((2, 2)), "x")
 

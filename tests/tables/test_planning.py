@@ -95,6 +95,11 @@ def test_numbers_with_a_unit_are_refused_unless_they_are_to_be_text(write, cell)
     assert read_table(path, drop=["price"]).names == ("size",)
 
 
+def test_many_rows_are_counted_with_commas(write):
+    table = read_table(write("size\n" + "".join(f"{row % 7}\n" for row in range(1200))))
+    assert table.notes[0] == "data.csv has 1,200 rows, and 1 column becomes 1 feature."
+
+
 def test_numbers_with_a_unit_can_be_text(write):
     path = write("price,size\n" + "".join(f"{row} EUR,{row % 3}\n" for row in range(30)))
     assert len(read_table(path, text=["price"]).names) > 1

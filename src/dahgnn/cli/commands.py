@@ -276,7 +276,7 @@ def _numbers(words: Sequence[str], wanted: str) -> dict[str, float]:
 def _print_metrics(metrics: Mapping[str, Any]) -> None:
     from dahgnn.classifier.stacking import say_combination
 
-    print(f"\nNeighbours by local scale; labels from {say_combination(metrics['combination'])}.")
+    print(f"\nLabels come from {say_combination(metrics['combination'])}.")
     estimate = metrics["estimate"]
     if estimate is None:
         print("Too few labels could be held out to tell how many of them are right.")
@@ -304,7 +304,9 @@ def _print_assessment(assessment: Mapping[str, Any], shares_known: bool) -> None
     count = assessment["doubtful_count"]
     if count:
         labels = "1 given label is" if count == 1 else f"{count:,} given labels are"
-        print(f"{labels} doubtful: metrics.json lists the clearest first, with what is likelier.")
+        print(
+            f"{labels} doubtful: report.html and metrics.json list the clearest first, with what is likelier."
+        )
 
 
 def _print_early_end(metrics: Mapping[str, Any]) -> None:

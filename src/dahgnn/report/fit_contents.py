@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dahgnn._version import __version__
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import attention_to_hyperedges, traces_of
+from dahgnn.classifier.stacking import say_combination
 from dahgnn.progress import Progress
 from dahgnn.report.assessment import held_out_opinions
 from dahgnn.report.fit_view import FitView
@@ -33,7 +34,7 @@ _LEAST_SIDE = 4
 _ENDS = {
     "held_out": "held-out labels",
     "nothing_held_out": "its usual length, as no label could be held out",
-    "max_epochs": "the most epochs",
+    "max_epochs": "the limit on epochs",
     "interrupted": "an interruption",
 }
 Array = NDArray[Any]
@@ -89,6 +90,7 @@ def _facts(classifier: DAHGNNClassifier, metrics: Mapping[str, Any]) -> dict[str
     trained = f"{epochs} epochs" if count == 1 else f"{count} networks, up to {epochs} epochs"
     return {
         "Fit": f"{metrics['seconds']:.1f} s, {trained}, ended by {_ENDS[metrics['stopped']]}",
+        "Labels from": say_combination(metrics["combination"]),
         "Features": f"{metrics['features']:,}",
         "Neighbours of a row (k)": str(classifier.k_),
         "Seed": str(classifier.random_state),

@@ -57,13 +57,15 @@ def _in_range(source: Source, name: str, values: np.ndarray) -> np.ndarray:
 
 
 def as_texts(cells: Cells, name: str) -> Texts:
-    """Return cells as texts; whole numbers have no ".0"."""
+    """Return cells as texts; whole numbers have no ".0", and days no time."""
     if isinstance(cells, UnsupportedCells):
         raise ValueError(f"The column '{name}' must hold text or numbers. Got {cells.type}.")
     if cells.ndim > 1:
         raise ValueError(f"The column '{name}' must hold text or numbers. Got vectors.")
     if cells.dtype.kind == "M":
-        return [None if np.isnat(cell) else str(cell) for cell in cells]
+        days = cells.astype("datetime64[D]")
+        shown = days if np.all(np.isnat(cells) | (days == cells)) else cells
+        return [None if np.isnat(cell) else str(cell) for cell in shown]
     if cells.dtype.kind != "f":
         return [None if cell is None else str(cell) for cell in cells]
     whole = bool(np.all(np.isnan(cells) | (np.isfinite(cells) & (np.trunc(cells) == cells))))

@@ -226,7 +226,11 @@ def _choose_columns(
 def _size(path: Path, columns: Sequence[Column], features: np.ndarray) -> str:
     """Say how many rows, columns and features there are."""
     n_used = sum(column.kind != "unused" for column in columns)
-    return f"{path.name} has {len(features)} rows, and {n_used} columns become {features.shape[1]} features."
+    n_rows, n_features = features.shape
+    used = "1 column becomes" if n_used == 1 else f"{n_used:,} columns become"
+    return (
+        f"{path.name} has {n_rows:,} rows, and {used} {n_features:,} feature{'s' if n_features > 1 else ''}."
+    )
 
 
 def _check_roles(
@@ -267,7 +271,7 @@ def _read_labels(
     if "-1" in counts:
         notes.append("The label -1 was taken for a class.")
     classes = [f"{quoted(label)} ({count})" for label, count in counts.most_common()]
-    known = f"{counts.total()} of {len(texts)} rows are labelled {where}, with {len(counts)} classes"
+    known = f"{counts.total():,} of {len(texts):,} rows are labelled {where}, with {len(counts)} classes"
     sizes = joined(classes, most=_LISTED_CLASSES) or "none"
     return tuple(texts), [f"{known}: {sizes}.", *notes, *suspects(counts)]
 
