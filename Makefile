@@ -22,6 +22,7 @@ setup: .venv/.done
 .venv/.done: pyproject.toml constraints.txt setup.py $(wildcard src/dahgnn/kernels/cpu/*.cpp src/dahgnn/kernels/cpu/*.inl)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "dahgnn needs Python 3.11 or later; name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Install dahgnn, PyTorch and the tools into .venv: this takes some minutes, once."
 	$(PYTHON) -m venv --clear .venv
 	PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
