@@ -140,7 +140,7 @@ def test_a_folder_of_pictures_is_fitted_and_predicted(tmp_path):
 
 def test_a_file_needs_the_name_of_its_labels(base, tmp_path):
     with pytest.raises(
-        ValueError, match="The labels of .*table.csv must have a name. Got none. Name it with --label"
+        ValueError, match="A column of .*table.csv must have the labels. Got none. Name it with --label"
     ):
         fit_table(base / "table.csv", tmp_path / "fit", FitOptions(), SilentObserver())
     assert not (tmp_path / "fit").exists()

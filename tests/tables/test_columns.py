@@ -322,7 +322,7 @@ def test_dates_become_days_and_places_in_the_year(write, columns):
     assert table.features[:, 0].tolist() == [0, 2, 548, 2]
     angle = 2 * np.pi * np.array([0, 2 / 366, 182 / 365, 2 / 366])
     assert np.allclose(table.features[:, 1:3], np.column_stack([np.sin(angle), np.cos(angle)]))
-    assert "1 missing dates of 'when' became the median, 2000-01-03T00:00:00." in table.notes
+    assert "1 missing date of 'when' became the median, 2000-01-03." in table.notes
     new = read_table(write("when,n\n2000-01-11,1\nNA,1\n"), columns=table.columns)
     assert new.features[:, 0].tolist() == [10, 2]
     assert read_table(write("when,n\n,1\n,2\n"), columns=table.columns).features[:, 0].tolist() == [2, 2]

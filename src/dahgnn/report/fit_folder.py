@@ -199,7 +199,7 @@ def _write_predictions(
 def survey_fit(path: Path, options: FitOptions) -> Survey:
     """Read a table for a fit, and return what was understood and all that keeps a fit from starting."""
     if options.label is None and find_format(path, options.reading).roles != "folders":
-        raise ValueError(f"The labels of {path} must have a name. Got none. Name it with --label.")
+        raise ValueError(f"A column of {path} must have the labels. Got none. Name it with --label.")
     survey = survey_table(
         path, label=options.label, id=options.id, choices=options.choices, reading=options.reading
     )

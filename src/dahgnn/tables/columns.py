@@ -247,7 +247,9 @@ def _encode_dates(column: Column, source: Source, into: np.ndarray) -> list[str]
         f"The column '{column.name}' holds dates; its features are {', '.join(part_names(column.parts))}."
     ]
     if missing.any():
-        notes.append(f"{missing.sum()} missing dates of '{column.name}' became the median, {median}.")
+        dates = "1 missing date" if missing.sum() == 1 else f"{missing.sum():,} missing dates"
+        shown = as_texts(np.array([median]), column.name)[0]
+        notes.append(f"{dates} of '{column.name}' became the median, {shown}.")
     return notes
 
 
