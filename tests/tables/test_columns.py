@@ -105,17 +105,38 @@ def test_twenty_values_are_categories_and_more_are_not(write):
 @pytest.mark.parametrize(
     "cells",
     [
-        ["31.1.2024", "1.2.2024", "unknown"],
-        ["2024/01/31", "2024/02/01"],
+        ["3/4/2024", "5/6/2024", "unknown"],
         ["1/31/24", "2/1/24"],
     ],
 )
 def test_dates_that_may_mean_several_days_are_refused(write, cells):
     with pytest.raises(
         ValueError,
-        match="'x' must hold dates as ISO 8601 has them, such as 2024-01-31. Got '.*' in line 2 of the file, a",
+        match="'x' must hold dates in which day, month and year are told apart, .* in line 2 of the file, and no",
     ):
         read_table(write(one_column(cells)))
+
+
+@pytest.mark.parametrize(
+    ("cells", "order", "days"),
+    [
+        (["3/1/2000", "31/1/2000", "1/1/2000"], "day", [2, 30, 0]),
+        (["1/3/2000", "1/31/2000", "1/1/2000"], "month", [2, 30, 0]),
+        (["3.1.2000", "5.1.2000", "1.1.2000"], "day", [2, 4, 0]),
+        (["2000/1/3", "2000/01/05", "2000-01-01"], "year", [2, 4, 0]),
+    ],
+)
+def test_one_cell_tells_of_all_dates_what_comes_first(write, cells, order, days):
+    table = read_table(write(one_column(cells)))
+    assert table.features[:, 0].tolist() == days
+    assert (table.columns[0].kind, table.columns[0].order) == ("date", order)
+    assert any(f"dates, the {order} first;" in note for note in table.notes) == (order != "year")
+
+
+def test_later_dates_have_the_order_of_the_fit(write):
+    columns = read_table(write(one_column(["3/1/2000", "31/1/2000", "1/1/2000"]))).columns
+    later = read_table(write(one_column(["3/1/2000", "4/1/2000", "5/1/2000"])), columns=columns)
+    assert later.features[:, 0].tolist() == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -275,6 +296,7 @@ def test_columns_unlike_those_of_the_fit_are_refused(write, columns):
         {"kind": "category", "categories": [1]},
         {"kind": "unused", "name": 3},
         {"kind": "date", "fill": 3.0, "parts": ["hour"]},
+        {"kind": "date", "fill": 3.0, "parts": ["days"], "order": "week"},
         {"kind": "vector", "mean": [1.0, math.inf]},
         {"kind": "text"},
     ],

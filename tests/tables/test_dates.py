@@ -3,7 +3,15 @@ import math
 import numpy as np
 import pytest
 
-from dahgnn.tables.dates import as_days, choose_parts, date_features, from_days, parse_date, part_names
+from dahgnn.tables.dates import (
+    as_days,
+    choose_parts,
+    date_features,
+    find_order,
+    from_days,
+    parse_date,
+    part_names,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,19 +25,53 @@ from dahgnn.tables.dates import as_days, choose_parts, date_features, from_days,
         ("2024-01-31T00:30+01:00", "2024-01-30T23:30:00"),
         ("0001-01-01", "0001-01-01T00:00:00"),
         ("9999-12-31", "9999-12-31T00:00:00"),
+        ("2024/01/31", "2024-01-31T00:00:00"),
+        ("2024-1-3 04:05", "2024-01-03T04:05:00"),
     ],
 )
-def test_dates_in_iso_8601_are_parsed(text, moment):
+def test_dates_that_begin_with_the_year_are_parsed(text, moment):
     assert str(parse_date(text)) == moment
 
 
 @pytest.mark.parametrize(
     "text",
-    ["31.1.2024", "2024/01/31", "2024-1-31", "20240131", "2024-02-30", "0000-01-01", "2024-01-31T25:00",
+    ["31.1.2024", "2024/01-31", "24-1-31", "20240131", "2024-02-30", "0000-01-01", "2024-01-31T25:00",
      "0001-01-01T00:00+05:00", "2024-W01-1", "", "2024"],
 )  # fmt: skip
 def test_others_are_no_dates(text):
     assert parse_date(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "order", "day"),
+    [
+        ("03/04/2024", "day", "2024-04-03"),
+        ("03/04/2024", "month", "2024-03-04"),
+        ("3.4.2024 14:30", "day", "2024-04-03"),
+        ("2024-04-03", "month", "2024-04-03"),
+        ("31/01/2024", "month", "None"),
+        ("03/04/24", "day", "None"),
+    ],
+)
+def test_dates_that_end_with_the_year_follow_the_order_of_their_column(text, order, day):
+    assert str(parse_date(text, order))[:10] == day
+
+
+@pytest.mark.parametrize(
+    ("texts", "order"),
+    [
+        (["2024-01-31", "2024/2/1"], "year"),
+        (["03/04/2024", "31/01/2024"], "day"),
+        (["03/04/2024", "01/31/2024"], "month"),
+        (["3.4.2024", "1.2.2024"], "day"),
+        (["03/04/2024", "01/02/2024"], None),
+        (["3.4.2024", "3/4/2024"], None),
+        (["03/04/24", "text"], None),
+        ([], None),
+    ],
+)
+def test_one_date_tells_the_order_of_all(texts, order):
+    assert find_order(texts) == order
 
 
 def moments(*texts):

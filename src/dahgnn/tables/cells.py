@@ -77,9 +77,9 @@ def first(texts: Texts, is_sought: Callable[[str], object]) -> tuple[int, str]:
     return next((row, text) for row, text in enumerate(texts) if text is not None and is_sought(text))
 
 
-def as_dates(source: Source, name: str, texts: Texts) -> np.ndarray:
-    """Return the dates that texts mean, as datetime64[s]; NaT is missing."""
-    known = {text: parse_date(text) for text in texts if text is not None}
+def as_dates(source: Source, name: str, texts: Texts, order: str) -> np.ndarray:
+    """Return the dates that texts in an order of `ORDERS` mean, as datetime64[s]; NaT is missing."""
+    known = {text: parse_date(text, order) for text in texts if text is not None}
     if None in known.values():
         row, text = first(texts, lambda text: known[text] is None)
         raise ValueError(

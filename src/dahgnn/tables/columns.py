@@ -17,7 +17,7 @@ import numpy as np
 
 from dahgnn.checks import bad_type, bad_value, check_choice, check_number
 from dahgnn.tables.cells import FLAGS, FLOAT32_MAX, as_dates, as_texts, classify, first
-from dahgnn.tables.dates import PARTS, date_features, from_days, part_names
+from dahgnn.tables.dates import ORDERS, PARTS, date_features, from_days, part_names
 from dahgnn.tables.messages import Problems, combined_error, counted, joined, listed, no_column, quoted
 from dahgnn.tables.missing import NUMBER, Missing
 from dahgnn.tables.sources import Source, Texts
@@ -47,6 +47,8 @@ class Column:
         Words that mean missing, besides those that always do.
     parts : sequence of str
         Those of `dahgnn.tables.dates.PARTS` that are features.
+    order : str
+        Which of `dahgnn.tables.dates.ORDERS` dates in text have.
     mean : sequence of float
         What the missing places of a vector become, one number for each place.
     encoder : Encoder or None
@@ -59,6 +61,7 @@ class Column:
     categories: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    order: str = "year"
     mean: tuple[float, ...] = ()
     encoder: Encoder | None = field(default=None, compare=False)
 
@@ -82,6 +85,7 @@ class Column:
                 raise bad_type(name, "Column", "a sequence of texts", repr(texts))
         for part in self.parts:
             check_choice("parts", part, PARTS, "Column")
+        check_choice("order", self.order, ORDERS, "Column")
         for number in self.mean:
             check_number("mean", number, "Column", low=-FLOAT32_MAX, high=FLOAT32_MAX)
 
@@ -234,7 +238,7 @@ def _encode_category(column: Column, source: Source, into: np.ndarray, notes: _N
 def _encode_dates(column: Column, source: Source, into: np.ndarray) -> list[str]:
     kind, values = classify(source, column.name, Missing(column.missing))
     if kind == "text":
-        values = as_dates(source, column.name, values.tolist())
+        values = as_dates(source, column.name, values.tolist(), column.order)
     elif kind != "date":
         there = np.flatnonzero(~np.isnan(values)) if values.ndim == 1 else np.arange(1)
         if there.size:
@@ -243,9 +247,9 @@ def _encode_dates(column: Column, source: Source, into: np.ndarray) -> list[str]
     missing = np.isnat(values)
     median = from_days(float(column.fill or 0))
     into[:] = date_features(np.where(missing, median, values), column.parts)
-    notes = [
-        f"The column '{column.name}' holds dates; its features are {', '.join(part_names(column.parts))}."
-    ]
+    first = "" if column.order == "year" else f", the {column.order} first"
+    features = ", ".join(part_names(column.parts))
+    notes = [f"The column '{column.name}' holds dates{first}; its features are {features}."]
     if missing.any():
         dates = "1 missing date" if missing.sum() == 1 else f"{missing.sum():,} missing dates"
         shown = as_texts(np.array([median]), column.name)[0]

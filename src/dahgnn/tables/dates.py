@@ -5,34 +5,67 @@ that December is near January. The place in the year is added where there are se
 are several times of day, the place in the day, and in the week if there are several weekdays.
 
 Text is taken for dates if it is as ISO 8601 has it: 2024-01-31, perhaps followed by a time such as 14:30 or
-14:30:59Z. A time with an offset is that of UTC. Other ways to write dates mean different days in different
-countries, and are refused.
+14:30:59Z. A time with an offset is that of UTC. 2024/1/31 is read, too. Where the year comes last, 31/01/2024
+has the day first and 01/31/2024 the month: one such cell tells of its whole column, and dots mean that the
+day comes first. A column in which both could be meant is refused.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 # All parts that dates may have, in the order of their features. "days" is one feature, the others are two.
 PARTS = ("days", "year", "week", "day")
-ISO_DATE = re.compile(
-    r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}"
-    r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?\s*"
-)
+# What comes first in a date.
+ORDERS = ("year", "day", "month")
+_TIME = r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+_YEAR_FIRST = re.compile(rf"\s*([0-9]{{4}})([-/.])([0-9]{{1,2}})\2([0-9]{{1,2}})({_TIME})\s*")
+_YEAR_LAST = re.compile(rf"\s*([0-9]{{1,2}})([-/.])([0-9]{{1,2}})\2([0-9]{{4}})({_TIME})\s*")
 _DAY = 86_400
 _FIRST = np.datetime64("2000-01-01", "s")
 
 
-def parse_date(text: str) -> np.datetime64 | None:
-    """Return the second that a text in ISO 8601 means, or None if it means none."""
-    if not ISO_DATE.fullmatch(text):
+def find_order(texts: Iterable[str]) -> str | None:
+    """Return which of `ORDERS` the dates of a column have, or None if nothing tells.
+
+    Examples
+    --------
+    >>> find_order(["2024-01-31"]), find_order(["03/04/2024", "31/01/2024"]), find_order(["03/04/2024"])
+    ('year', 'day', None)
+    """
+    texts = list(texts)
+    last = [match for match in map(_YEAR_LAST.fullmatch, texts) if match]
+    if not last:
+        return "year" if any(map(_YEAR_FIRST.fullmatch, texts)) else None
+    first, second = (max(int(match[place]) for match in last) for place in (1, 3))
+    if first <= 12 and second <= 12:
+        return "day" if all(match[2] == "." for match in last) else None
+    return "day" if first > 12 else "month"
+
+
+def parse_date(text: str, order: str = "year") -> np.datetime64 | None:
+    """Return the second that a text means, or None if it means none.
+
+    Parameters
+    ----------
+    text : str
+        A date, perhaps with a time.
+    order : str
+        One of `ORDERS`, for dates that end with the year; "year" refuses those.
+    """
+    if match := _YEAR_FIRST.fullmatch(text):
+        year, _, month, day, time = match.groups()
+    elif order != "year" and (match := _YEAR_LAST.fullmatch(text)):
+        day, _, month, year, time = match.groups()
+        day, month = (day, month) if order == "day" else (month, day)
+    else:
         return None
     try:
-        moment = datetime.datetime.fromisoformat(text.strip())
+        moment = datetime.datetime.fromisoformat(f"{year}-{month:0>2}-{day:0>2}{time}")
         if moment.tzinfo is not None:
             moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):  # no such day, or none before the first or behind the last

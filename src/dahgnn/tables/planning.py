@@ -5,9 +5,9 @@ throughout, or none at all, gives no feature; nor does the index of a pandas tab
 text file, nor a column that counts the rows or is called an id, unless the user keeps it. Text of at most 20
 distinct values is a category. Of more, it is free text if it looks like that; else its cells are taken for
 names of rows, and left out. Paths of pictures that are there become their pixels. The user can say which
-columns are free text or pictures. Refused are infinities, numbers beyond float32, dates that are not as ISO
-8601 has them, and text of which at least half the cells are numbers, also when these have thousands
-separators, decimal commas or one unit. All that is refused is said at once.
+columns are free text or pictures. Refused are infinities, numbers beyond float32, dates of which nothing tells
+whether the day or the month comes first, and text of which at least half the cells are numbers, also when
+these have thousands separators, decimal commas or one unit. All that is refused is said at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from dahgnn.checks import bad_type, bad_value
 from dahgnn.tables.cells import as_dates, as_texts, classify, first, no_number
 from dahgnn.tables.columns import Column
-from dahgnn.tables.dates import ISO_DATE, as_days, choose_parts
+from dahgnn.tables.dates import as_days, choose_parts, find_order
 from dahgnn.tables.leaks import counts_rows
 from dahgnn.tables.messages import Problems, counted, no_column, quoted
 from dahgnn.tables.missing import NUMBER, Missing
@@ -57,7 +57,7 @@ _WITH_SEPARATORS = re.compile(
 # A number and its unit, such as $12.50, 12.5 % and 70 kg. More letters than that may be words.
 _WITH_UNIT = re.compile(r"\s*([€$£¥]?)\s*[+-]?[0-9][0-9.,]*\s*([€$£¥%]|(?<=\s)[^\W\d_]{1,4}|)\s*")
 _DATE = re.compile(
-    r"(?:[0-9]{4}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\2(?:[0-9]{4}|[0-9]{2}))(?:[T ].*)?"
+    r"\s*(?:[0-9]{4}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\2(?:[0-9]{4}|[0-9]{2}))(?:[T ].*)?"
 )
 
 
@@ -239,12 +239,13 @@ def _plan_values(path: Path, name: str, source: Source, choices: Choices) -> tup
     return Column(name=name, kind=kind, fill=float(np.median(present))), values
 
 
-def _plan_dates(name: str, dates: np.ndarray) -> Column:
+def _plan_dates(name: str, dates: np.ndarray, order: str = "year") -> Column:
     present = dates[~np.isnat(dates)]
     parts = choose_parts(present) if present.size else ()
     if not parts:
         return Column(name=name, kind="unused")
-    return Column(name=name, kind="date", fill=float(np.median(as_days(present))), parts=parts)
+    fill = float(np.median(as_days(present)))
+    return Column(name=name, kind="date", fill=fill, parts=parts, order=order)
 
 
 def _plan_vectors(name: str, vectors: np.ndarray) -> Column:
@@ -262,21 +263,27 @@ def _plan_text(name: str, source: Source, texts: Texts, choices: Choices) -> Col
     numbers = [text for text in counts if NUMBER.fullmatch(text) or _WITH_SEPARATORS.fullmatch(text)]
     if sum(counts[text] for text in numbers) >= half:
         raise no_number(source, name, texts)
-    if sum(counts[text] for text in counts if ISO_DATE.fullmatch(text)) >= half:
-        return _plan_dates(name, as_dates(source, name, texts))
     if sum(counts[text] for text in counts if _DATE.fullmatch(text)) >= half:
-        row, text = first(texts, _DATE.fullmatch)
-        raise ValueError(
-            f"The column '{name}' must hold dates as ISO 8601 has them, such as 2024-01-31. "
-            f"Got {quoted(text)} in {source.at(row)}, a form in which day and month are not always told "
-            "apart. Write them so, or drop the column with --drop."
-        )
+        order = find_order(counts)
+        if order is None:
+            raise _undecided_dates(name, source, texts)
+        return _plan_dates(name, as_dates(source, name, texts, order), order)
     if len(counts) > MOST_CATEGORIES:
         _refuse_units(name, source, texts)
         return _plan_free_text(name, texts, choices) if looks_like_text(texts) else None
     if len(counts) == 1 and None not in texts:
         return Column(name=name, kind="unused")
     return Column(name=name, kind="category", categories=tuple(sorted(counts)))
+
+
+def _undecided_dates(name: str, source: Source, texts: Texts) -> ValueError:
+    """Return the error of dates of which no cell tells whether the day or the month comes first."""
+    row, text = first(texts, _DATE.fullmatch)
+    return ValueError(
+        f"The column '{name}' must hold dates in which day, month and year are told apart, such as 2024-01-31. "
+        f"Got {quoted(text)} in {source.at(row)}, and no other cell tells which is which. Write them so, or "
+        "drop the column with --drop."
+    )
 
 
 def _refuse_units(name: str, source: Source, texts: Texts) -> None:
