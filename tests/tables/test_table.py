@@ -117,7 +117,9 @@ def test_everything_wrong_with_a_table_is_said_at_once(write):
     found = str(raised.value)
     assert "\n- The ids in 'id' must differ. Got '1' in line 2 of the file and line 3 of the file." in found
     assert "must have a column 'q' for --drop." in found
-    assert "\n- The column 'when' must hold dates in which day, month and year are told apart, such as" in found
+    assert (
+        "\n- The column 'when' must hold dates in which day, month and year are told apart, such as" in found
+    )
     assert "\n- The column 'a' must hold finite numbers" in found
     assert "\n- The column 'b' must hold numbers, such as 1234.5. Got 'x' in line 3 of the file." in found
 

@@ -57,7 +57,8 @@ _WITH_SEPARATORS = re.compile(
 # A number and its unit, such as $12.50, 12.5 % and 70 kg. More letters than that may be words.
 _WITH_UNIT = re.compile(r"\s*([€$£¥]?)\s*[+-]?[0-9][0-9.,]*\s*([€$£¥%]|(?<=\s)[^\W\d_]{1,4}|)\s*")
 _DATE = re.compile(
-    r"\s*(?:[0-9]{4}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\2(?:[0-9]{4}|[0-9]{2}))(?:[T ].*)?"
+    r"\s*(?:[0-9]{4}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\2(?:[0-9]{4}|[0-9]{2}))"
+    r"(?:[T ].*)?"
 )
 
 
@@ -280,9 +281,9 @@ def _undecided_dates(name: str, source: Source, texts: Texts) -> ValueError:
     """Return the error of dates of which no cell tells whether the day or the month comes first."""
     row, text = first(texts, _DATE.fullmatch)
     return ValueError(
-        f"The column '{name}' must hold dates in which day, month and year are told apart, such as 2024-01-31. "
-        f"Got {quoted(text)} in {source.at(row)}, and no other cell tells which is which. Write them so, or "
-        "drop the column with --drop."
+        f"The column '{name}' must hold dates in which day, month and year are told apart, such as "
+        f"2024-01-31. Got {quoted(text)} in {source.at(row)}, and no other cell tells which is which. Write "
+        "them so, or drop the column with --drop."
     )
 
 
