@@ -5,9 +5,9 @@ throughout, or none at all, gives no feature; nor does the index of a pandas tab
 text file, nor a column that counts the rows or is called an id, unless the user keeps it. Text of at most 20
 distinct values is a category. Of more, it is free text if it looks like that; else its cells are taken for
 names of rows, and left out. Paths of pictures that are there become their pixels. The user can say which
-columns are free text or pictures. Refused are infinities, numbers beyond float32, dates of which nothing tells
-whether the day or the month comes first, and text of which at least half the cells are numbers, also when
-these have thousands separators, decimal commas or one unit. All that is refused is said at once.
+columns are free text or pictures. Refused are infinities, numbers beyond float32, dates of which nothing
+tells whether the day or the month comes first, and text of which at least half the cells are numbers, also
+when these have thousands separators, decimal commas or one unit. All that is refused is said at once.
 """
 
 from __future__ import annotations
