@@ -53,3 +53,12 @@ def test_help_loads_neither_torch_nor_numpy():
     code += "print([name for name in ('torch', 'numpy', 'sklearn', 'pandas', 'rich') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("words", [["fit", "a.csv", "--networks", "\u202e"], ["version", "\x1b[2J"]])
+def test_no_quoted_word_steers_the_terminal(words, capsys):
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(words)
+    message = capsys.readouterr().err
+    assert "\N{REPLACEMENT CHARACTER}" in message
+    assert words[-1] not in message

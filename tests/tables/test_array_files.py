@@ -215,3 +215,14 @@ def test_arrays_that_are_not_used_are_not_unpacked(tmp_path, monkeypatch):
     table = read_table(tmp_path / "data.npz", label="y")
     assert table.labels == ("0", "1", "2")
     assert "Ignored arrays: 'other'." in table.notes
+
+
+def test_a_damaged_head_is_not_quoted_at_length(tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, X=np.eye(3))
+    content = bytearray(path.read_bytes())
+    content[26:28] = (2000).to_bytes(2, "little")  # the length of the name that the head begins with
+    path.write_bytes(bytes(content) + b"\0" * 3000)
+    with pytest.raises(ValueError, match="is cut, damaged") as raised:
+        read_table(path)
+    assert len(str(raised.value)) < 600

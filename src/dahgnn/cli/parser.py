@@ -9,13 +9,21 @@ from __future__ import annotations
 import argparse
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from dahgnn._version import __version__
+from dahgnn.cli.display import printable
 
 if TYPE_CHECKING:
     # The type of what `add_subparsers` returns takes a parameter for type checkers alone.
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints may quote any word, so that nothing in them steers the terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -24,7 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
     The parsed options hold ``command``, the name of the command, and ``extra``, the extra of the package that
     has what the command needs.
     """
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="dahgnn", description="Labels for the rest of your feature vectors."
     )
     parser.add_argument("--version", action="version", version=f"dahgnn {__version__}")

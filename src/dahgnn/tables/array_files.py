@@ -19,7 +19,7 @@ import numpy as np
 
 from dahgnn.checks import did_you_mean
 from dahgnn.tables.memory import check_memory
-from dahgnn.tables.messages import listed
+from dahgnn.tables.messages import listed, shortened
 from dahgnn.tables.sources import MOST_COLUMNS, Cells, Source, Wanted, opened, text_array, too_wide
 
 
@@ -88,7 +88,7 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # NumPy raises whatever it happens upon in damaged bytes
-        reason = str(error) or type(error).__name__
+        reason = shortened(str(error) or type(error).__name__, 200)  # it may quote the damaged bytes
         raise ValueError(
             f"The file {path} is cut, damaged, of another kind, or holds Python objects, which are never "
             f"loaded ({reason}). Save plain arrays with numpy.save or numpy.savez."

@@ -57,7 +57,12 @@ def no_column(path: Path, name: str, known: Iterable[str], purpose: str) -> Valu
 
 def quoted(text: str) -> str:
     """Quote a cell; of a long one, only the beginning."""
-    return f"'{text if len(text) <= 60 else text[:60] + '…'}'"
+    return f"'{shortened(text, 60)}'"
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the beginning of a text that has more letters than that."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def counted(names: Sequence[str]) -> str:
