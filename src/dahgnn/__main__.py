@@ -1,5 +1,6 @@
 """Let ``python -m dahgnn`` and ``dahgnn`` be the command line."""
 
+import signal
 import sys
 
 
@@ -10,7 +11,11 @@ def run() -> int:
     except KeyboardInterrupt:
         print("dahgnn: interrupted.", file=sys.stderr)
         return 130
-    return main()
+    status = main()
+    # All is done, and said. A signal while the interpreter ends would only have libraries complain.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    return status
 
 
 if __name__ == "__main__":

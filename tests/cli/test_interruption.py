@@ -114,3 +114,17 @@ def test_an_error_that_only_follows_an_interruption_is_none():
     error.__context__ = KeyboardInterrupt()
     assert not is_interruption(error)
     assert is_interruption(KeyboardInterrupt())
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_while_the_interpreter_ends_changes_nothing(name):
+    code = f"""
+import atexit, os, runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+atexit.register(os.kill, os.getpid(), signal.{name})
+sys.argv = ["dahgnn", "version"]
+runpy.run_module("dahgnn", run_name="__main__")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("dahgnn ")

@@ -161,20 +161,7 @@ def _add_fit(commands: _Commands) -> None:
         default="auto",
         help="of the page (auto: t-SNE for 100 rows or more); none is a page without one",
     )
-    own.add_argument(
-        "--class-weight",
-        action="append",
-        default=[],
-        metavar="WEIGHT",
-        help="'balanced', or NAME=NUMBER for a class that is to count more or less; may be repeated",
-    )
-    own.add_argument(
-        "--class-prior",
-        action="append",
-        default=[],
-        metavar="NAME=SHARE",
-        help="how common a class is among all rows, if you know it; for each but one (as among the labels)",
-    )
+    _add_classes(own)
     own.add_argument("--parquet", action="store_true", help="write predictions.parquet, too")
     own.add_argument("--device", default="auto", help="cpu or cuda (what there is)")
     own.add_argument(
@@ -182,6 +169,24 @@ def _add_fit(commands: _Commands) -> None:
     )
     _add_json(own)
     own.set_defaults(extra="fit")
+
+
+def _add_classes(parser: argparse.ArgumentParser) -> None:
+    """Add what a user may say of classes: each option may be given several times."""
+    parser.add_argument(
+        "--class-weight",
+        action="append",
+        default=[],
+        metavar="WEIGHT",
+        help="'balanced', or NAME=NUMBER for a class that is to count more or less; may be repeated",
+    )
+    parser.add_argument(
+        "--class-prior",
+        action="append",
+        default=[],
+        metavar="NAME=SHARE",
+        help="how common a class is among all rows, if you know it; for each but one (as among the labels)",
+    )
 
 
 def _add_columns(parser: argparse.ArgumentParser) -> None:
