@@ -36,6 +36,7 @@ from dahgnn.classifier.fitting import (
     GivenRows,
     Surroundings,
     check_hypergraph,
+    check_surroundings,
     find_surroundings,
 )
 from dahgnn.classifier.labels import (
@@ -225,7 +226,7 @@ class DAHGNNClassifier(
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        neighbors: Neighbors | ArrayLike | None = None,
+        neighbors: Surroundings | Neighbors | ArrayLike | None = None,
         hypergraph: Hypergraph | None = None,
         callback: Callable[[int, Update], None] | None = None,
     ) -> Self:
@@ -243,8 +244,9 @@ class DAHGNNClassifier(
             Unlabelled is −1 among numbers, and None or NaN among any.
         sample_weight : array, (n,), optional
             How much a labelled row counts: in the loss, for the experts and in their combination.
-        neighbors : Neighbors or array of int, (n, k), optional
-            Nearest rows that are known already.
+        neighbors : Surroundings, Neighbors or array of int, (n, k), optional
+            Nearest rows that are known already; what `surroundings` returned for the same rows gives the
+            same fit as a new search does.
         hypergraph : Hypergraph, optional
             Of n nodes, in place of one of nearest neighbours. Then ``k`` is for new rows alone, and as the
             hypergraph has no distances, labels do not spread over it by themselves.
@@ -270,7 +272,7 @@ class DAHGNNClassifier(
                 surroundings=self._surroundings(given.features, neighbors, hypergraph),
                 training=training,
                 device=self._device(),
-                merge_equal=neighbors is None and hypergraph is None,
+                merge_equal=hypergraph is None and isinstance(neighbors, Surroundings | None),
                 refit=np.ndim(self.validation) == 0,
             )
             networks = self._make_networks(width, given.classes, model, count, generator)
@@ -282,6 +284,29 @@ class DAHGNNClassifier(
         if fit.interrupted:
             warnings.warn("Training interrupted by user.", ConvergenceWarning, stacklevel=2)
         return self
+
+    def surroundings(
+        self, X: ArrayLike, neighbors: Neighbors | ArrayLike | None = None
+    ) -> Surroundings:
+        """Find who is near whom among the rows, for many fits to the same rows with other labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame, (n, d)
+            The rows, as for `fit`.
+        neighbors : Neighbors or array of int, (n, k), optional
+            Nearest rows that are known already.
+
+        Returns
+        -------
+        Surroundings
+            `fit` takes it as ``neighbors``.
+        """
+        self._check_parameters()
+        rows = read_rows(self, X, reset=True)
+        with threads_for(len(rows), self._wanted_threads()):
+            features = choose_scaling(rows, self.scale).apply(rows)
+            return self._surroundings(features, neighbors, None)
 
     def _read(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> GivenRows:
         """Check rows and labels, scale the rows, and number the classes."""
@@ -399,8 +424,14 @@ class DAHGNNClassifier(
         return check_device(self.device, "DAHGNNClassifier")
 
     def _surroundings(
-        self, features: Tensor, neighbors: Neighbors | ArrayLike | None, hypergraph: Hypergraph | None
+        self,
+        features: Tensor,
+        neighbors: Surroundings | Neighbors | ArrayLike | None,
+        hypergraph: Hypergraph | None,
     ) -> Surroundings:
+        if isinstance(neighbors, Surroundings):
+            check_surroundings(neighbors, hypergraph, len(features))
+            return neighbors
         k = min(int(self.k), max(1, len(features) // 4))
         if hypergraph is None:
             return find_surroundings(features, k, self.metric, neighbors, self._device())

@@ -194,10 +194,21 @@ def measure_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Nei
     return Neighbors(indices.gather(1, nearest_first.indices), nearest_first.values)
 
 
+def check_surroundings(surroundings: Surroundings, hypergraph: object, n: int) -> None:
+    """Refuse what was found for other rows, or a hypergraph beside it."""
+    _check_one(surroundings, hypergraph)
+    if surroundings.hypergraph.n_nodes != n:
+        raise bad_value("neighbors", "fit", f"of {n} rows", f"{surroundings.hypergraph.n_nodes}")
+
+
+def _check_one(neighbors: object, hypergraph: object) -> None:
+    if neighbors is not None and hypergraph is not None:
+        raise ValueError("Give 'neighbors' or 'hypergraph', not both.")
+
+
 def check_hypergraph(hypergraph: object, neighbors: object, n: int) -> None:
     """Refuse a hypergraph of other nodes, or one beside neighbours."""
-    if neighbors is not None:
-        raise ValueError("Give 'neighbors' or 'hypergraph', not both.")
+    _check_one(neighbors, hypergraph)
     if not isinstance(hypergraph, Hypergraph):
         raise bad_type("hypergraph", "fit", "a Hypergraph", type(hypergraph).__name__)
     if hypergraph.n_nodes != n:
