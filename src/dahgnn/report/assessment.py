@@ -158,7 +158,7 @@ def assess(classifier: DAHGNNClassifier, features: Array, labels: ArrayLike) -> 
         accuracy=_shares(found.sum(keepdims=True), confusion.sum(keepdims=True).ravel())[0],
         baselines=baselines,
         baseline_labels=used,
-        doubtful=_find_doubtful(classes, encoded, held, said),
+        doubtful=find_doubtful(classes, encoded, held, said),
     )
 
 
@@ -168,8 +168,20 @@ def _shares(parts: Array, wholes: Array) -> tuple[float | None, ...]:
     )
 
 
-def _find_doubtful(classes: Array, encoded: Array, held: Array, said: Array) -> tuple[DoubtfulLabel, ...]:
-    """Return the held-out labels that are contradicted, the clearest first."""
+def find_doubtful(classes: Array, encoded: Array, held: Array, said: Array) -> tuple[DoubtfulLabel, ...]:
+    """Return the held-out labels that are contradicted, the clearest first.
+
+    Parameters
+    ----------
+    classes : array, (c,)
+        The names of the classes.
+    encoded : array of int, (n,)
+        The class of each given label, −1 where there is none.
+    held : array of int, (h,)
+        Rows whose labels were held out.
+    said : array, (h, c)
+        What is said of them by those who have not seen the labels.
+    """
     given, opinion = encoded[held], said.argmax(1)
     places = np.arange(len(held))
     own, other = said[places, given], said[places, opinion]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from dahgnn.progress import Progress
 from dahgnn.report.assessment import held_out_opinions
 from dahgnn.report.fit_view import FitView
 from dahgnn.report.projection import MOST_BY_TSNE, tsne
+from dahgnn.report.row_images import row_images
 from dahgnn.tables.cells import as_texts
 from dahgnn.tables.sources import Source
 from dahgnn.tables.table import Table
@@ -28,8 +28,6 @@ MAPS = ("auto", "tsne", "pca", "none")
 _FEWEST_FOR_TSNE = 100
 # The page shows so many columns of each row, and so many cells in all.
 _MOST_COLUMNS, _MOST_CELLS = 12, 500_000
-# Pictures are at least so high and wide.
-_LEAST_SIDE = 4
 # What ended a training, in words.
 _ENDS = {
     "held_out": "held-out labels",
@@ -53,7 +51,7 @@ def gather_view(
     places = {name: place for place, name in enumerate(names)}
     position, projection = _position(classifier, kind, progress)
     members, attention = _own_hyperedges(classifier)
-    images = _as_images(table.source)
+    images = row_images(table.source)
     return FitView(
         title=title,
         ids=table.ids,
@@ -132,34 +130,6 @@ def _own_hyperedges(classifier: DAHGNNClassifier) -> tuple[Array, Array]:
         members[centre, : len(order)] = nodes[part][order]
         weights[centre, : len(order)] = attention[part][order]
     return members, weights
-
-
-def _as_images(source: Source) -> Array | None:
-    """Return rows as pictures, (n, h, w) or (n, h, w, 3), if they may be such: values 0 to 255 or 0 to 1.
-
-    An array says how high and wide they are; else they are square, of 64 or more grey values.
-    """
-    shape = source.shape
-    if len(shape) < 2:
-        side = math.isqrt(len(source.cells))
-        shape = (side, side) if side >= 8 else ()
-    flat = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
-    if not flat or math.prod(shape) != len(source.cells) or min(shape[:2]) < _LEAST_SIDE:
-        return None
-    columns = [cells for cells in source.cells.values() if isinstance(cells, np.ndarray)]
-    if len(columns) < len(source.cells) or any(cells.dtype.kind not in "biuf" for cells in columns):
-        return None
-    lowest, highest = (float(end([end(cells) for cells in columns])) for end in (np.min, np.max))
-    if not 0 <= lowest <= highest <= 255 or highest == 0:  # NaN is neither
-        return None
-    parts = (cells for cells in columns if cells.dtype.kind == "f")
-    if highest > 1 and not all((cells == cells.round()).all() for cells in parts):
-        return None
-    scale = 255 / highest if highest <= 16 else 1
-    pixels = np.empty((source.n_rows, len(columns)), dtype=np.uint8)
-    for place, cells in enumerate(columns):
-        pixels[:, place] = cells * scale
-    return pixels.reshape(-1, *shape)
 
 
 def _details(source: Source) -> list[dict[str, str]] | None:

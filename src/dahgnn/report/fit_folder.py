@@ -133,7 +133,7 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         if not was_there:  # a table that teaches nothing has left no folder
             stack.enter_context(owning(folder))
         shares = complete_shares(options.class_prior, table.labels or ())
-        return _fit_and_write(path, folder, table, replace(options, class_prior=shares), observer)
+        return fit_to_folder(path, folder, table, replace(options, class_prior=shares), observer)
 
 
 def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> Table:
@@ -149,11 +149,12 @@ def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> 
     return survey.table
 
 
-def _fit_and_write(
+def fit_to_folder(
     path: Path, folder: Path, table: Table, options: FitOptions, observer: Observer
 ) -> dict[str, Any]:
+    """Fit a classifier to a table that was read from a file, and fill a folder that the caller owns."""
     labels = np.array(table.labels, dtype=object)
-    origin = gather_origin(path, table.notes, _make_classifier(options), options.command)
+    origin = gather_origin(path, table.notes, make_classifier(options), options.command)
     start = time.perf_counter()
     classifier = _fit(table.features, labels, options, observer)
     interrupted = classifier.stopped_ == "interrupted"
@@ -205,7 +206,7 @@ def survey_fit(path: Path, options: FitOptions) -> Survey:
     )
     problems = Problems()
     with problems.gathered():
-        _make_classifier(options)._check_parameters()
+        make_classifier(options)._check_parameters()
     if survey.labels is not None:
         with problems.gathered():
             check_labels(survey.labels, options.label or path.name)
@@ -225,7 +226,8 @@ def _with_notes(survey: Survey, notes: Sequence[str]) -> Survey:
     return replace(survey, notes=notes, table=survey.table and replace(survey.table, notes=notes))
 
 
-def _make_classifier(options: FitOptions) -> DAHGNNClassifier:
+def make_classifier(options: FitOptions) -> DAHGNNClassifier:
+    """Return the classifier of a fit, not fitted yet."""
     weights = options.class_weight
     return DAHGNNClassifier(
         k=options.k,
@@ -241,7 +243,7 @@ def _make_classifier(options: FitOptions) -> DAHGNNClassifier:
 
 def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer) -> DAHGNNClassifier:
     """Fit, and tell how far it is; after Ctrl-C the classifier is the best so far."""
-    classifier = _make_classifier(options)
+    classifier = make_classifier(options)
     with observer.phase(f"Fit {len(labels):,} rows") as progress, warnings.catch_warnings():
         # An interruption is in ``stopped_``, too, which decides what is said of it.
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -120,12 +120,12 @@ def chart_text(text: str) -> str:
 
 
 @cache
-def environment() -> Environment:
-    """Return the one environment of all templates: it escapes every text, and refuses unknown names."""
+def environment(package: str = "dahgnn.report") -> Environment:
+    """Return the environment of a package's templates: it escapes every text, and refuses unknown names."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("dahgnn.report"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_cleaned,

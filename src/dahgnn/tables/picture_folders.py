@@ -28,12 +28,7 @@ def read_picture_folder(path: Path, wanted: Wanted) -> Source:
             raise ValueError(
                 f"The {role}s of a folder of pictures must be the names in it. Got --{role} '{name}'."
             )
-    pictures, others = _find_files(path)
-    if not pictures:
-        raise ValueError(
-            f"The folder {path} must have pictures in it, or in folders named by their classes. "
-            f"Got none that end in one of {', '.join(PICTURE_ENDINGS)}."
-        )
+    pictures, others = find_pictures(path)
     source = array_source(read_pictures([path / name for name in pictures], wanted.reading.shape))
     sides = " × ".join(map(str, source.shape))
     notes = [f"{len(pictures):,} pictures were read, each as {sides} numbers from 0 to 255."]
@@ -43,7 +38,7 @@ def read_picture_folder(path: Path, wanted: Wanted) -> Source:
     return Source(
         n_rows=len(pictures),
         cells=source.cells,
-        labels=None if wanted.fitted else text_array(_label(name) for name in pictures),
+        labels=None if wanted.fitted else text_array(map(folder_label, pictures)),
         ids=text_array(name.as_posix() for name in pictures),
         is_array=True,
         shape=source.shape,
@@ -51,10 +46,15 @@ def read_picture_folder(path: Path, wanted: Wanted) -> Source:
     )
 
 
-def _find_files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the pictures and the other files of a folder, by their paths in it."""
+def find_pictures(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the pictures, of which there must be some, and the other files, by their paths in a folder."""
     found = sorted(path.relative_to(folder) for path in _walk(folder))
     pictures = [path for path in found if path.suffix.lower() in PICTURE_ENDINGS]
+    if not pictures:
+        raise ValueError(
+            f"The folder {folder} must have pictures in it, or in folders named by their classes. "
+            f"Got none that end in one of {', '.join(PICTURE_ENDINGS)}."
+        )
     return pictures, [path for path in found if path.suffix.lower() not in PICTURE_ENDINGS]
 
 
@@ -72,7 +72,7 @@ def _walk(folder: Path, within: tuple[Path, ...] = ()) -> Iterator[Path]:
             yield from _walk(path, within)
 
 
-def _label(name: Path) -> str | None:
+def folder_label(name: Path) -> str | None:
     """Return the name of the folder that a picture is in."""
     if len(name.parts) == 1 or name.parts[0].lower() in _UNLABELLED:
         return None

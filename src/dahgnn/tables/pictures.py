@@ -66,6 +66,22 @@ def read_pictures(paths: Sequence[Path], shape: Sequence[int] | None = None) -> 
     return _as_grey(pictures) if is_grey else pictures
 
 
+def read_thumbnail(path: Path, side: int) -> NDArray[np.uint8]:
+    """Read one picture, of at most so many pixels a side: (height, width, 3), its shape kept."""
+    from PIL import Image, ImageOps
+
+    def convert(image: Any) -> NDArray[np.uint8]:
+        image.draft(None, (side, side))  # a large JPEG need not be unpacked whole
+        image = _in_colour(ImageOps.exif_transpose(image))
+        image.thumbnail((side, side), Image.Resampling.BICUBIC)
+        return np.asarray(image)
+
+    try:
+        return _with_image(path, convert)
+    except _UnreadableError as error:
+        raise ValueError(f"The picture '{path.name}' cannot be read ({error}).") from error
+
+
 def _as_grey(pictures: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the lightness of pixels, by the weights of ITU-R 601; that of grey ones is their value."""
     return np.rint(pictures @ np.array([0.299, 0.587, 0.114], dtype=np.float32)).astype(np.uint8)
