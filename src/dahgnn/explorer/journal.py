@@ -1,8 +1,8 @@
 """Keep what people did in one SQLite file, to which events are only added.
 
-An event is on the disk when `Journal.write` returns: the file is in SQLite's WAL mode, and each transaction ends
-with an fsync. After a kill or a power cut the file holds all events that were acknowledged, each once, and
-perhaps one more that was on its way. Whoever sends that one again, with its key, gets the stored one.
+An event is on the disk when `Journal.write` returns: the file is in SQLite's WAL mode, and each transaction
+ends with an fsync. After a kill or a power cut the file holds all events that were acknowledged, each once,
+and perhaps one more that was on its way. Whoever sends that one again, with its key, gets the stored one.
 """
 
 from __future__ import annotations
@@ -11,68 +11,29 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from dahgnn.explorer.events import Event, JournalState, NewEvent
-from dahgnn.files.atomic import replacing
+from dahgnn.explorer.journal_file import (
+    JournalError,
+    check_content,
+    check_header,
+    connect,
+    create,
+    damaged,
+    loaded_text,
+    lock_journal,
+    refusing,
+    stored_text,
+    text_of,
+    unwritten,
+)
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
-
-FORMAT_VERSION = 1
-
-# "DAHG" in SQLite's header says that a file is a journal.
-_APPLICATION = 0x44414847
-_MAGIC = b"SQLite format 3\x00"
-_HEADER = 100  # bytes that every SQLite file has
-
-# How long to wait while another program, such as SQLite's shell, holds the file.
-_PATIENCE = 5.0
-# A loop around many rows may let the WAL grow; behind it the file is cut to this size again.
-_LARGEST_WAL = 2**24
-
-_SCHEMA = """
-CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE events (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    time REAL NOT NULL,
-    "window" TEXT NOT NULL,
-    "key" TEXT NOT NULL UNIQUE,
-    kind TEXT NOT NULL CHECK (kind IN ('label', 'skip', 'keep', 'undo')),
-    label TEXT,
-    way TEXT NOT NULL,
-    undoes INTEGER UNIQUE REFERENCES events (id),
-    model INTEGER,
-    CHECK ((kind = 'undo') = (undoes IS NOT NULL))
-);
-CREATE TABLE event_rows (
-    event INTEGER NOT NULL REFERENCES events (id),
-    place INTEGER NOT NULL,
-    "row" TEXT NOT NULL,
-    predicted TEXT,
-    probability REAL,
-    PRIMARY KEY (event, place)
-) WITHOUT ROWID;
-CREATE TABLE layouts (
-    kind TEXT NOT NULL, digest TEXT NOT NULL, places BLOB NOT NULL, PRIMARY KEY (kind, digest)
-);
-"""
-# Undo is an event of its own, so nothing ever has a reason to change or to go.
-_APPEND_ONLY = """
-CREATE TRIGGER {table}_{change} BEFORE {change} ON {table}
-BEGIN SELECT RAISE(ABORT, 'events are only added'); END;
-"""
-
-
-class JournalError(OSError):
-    """A journal cannot be read or written; nothing of the event was kept."""
-
-
-class JournalFullError(JournalError):
-    """The disk is full, broken or closed to writing; nothing of the event was kept, and it may be sent again."""
 
 
 class ConflictError(Exception):
@@ -125,19 +86,18 @@ class Journal:
         """
         if path.exists() and not path.is_file():
             raise ValueError(f"The journal {path} must be a file. Got a folder or device. Move it away.")
-        lock = _lock(path)
+        lock = lock_journal(path)
         try:
             if not path.exists():
-                _create(path, about)
-            _check_header(path)
-            with _refusing(path), contextlib.closing(_connect(path, "ro")) as connection:
-                _check_content(path, connection, about)
-            with _refusing(path):
-                connection = _connect(path, "rw")
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
-                return cls(path, connection, _fold(path, connection), lock)
+                create(path, about)
+            check_header(path)
+            with refusing(path), contextlib.closing(connect(path, "ro")) as connection:
+                check_content(path, connection, about)
+            with refusing(path), contextlib.ExitStack() as stack:
+                connection = stack.enter_context(contextlib.closing(connect(path, "rw")))
+                journal = cls(path, connection, _fold(path, connection), lock)
+                stack.pop_all()
+                return journal
         except BaseException:
             lock.release()
             raise
@@ -158,13 +118,12 @@ class Journal:
         """
         with self._lock:
             with self._transaction():
-                found = self._connection.execute('SELECT id FROM events WHERE "key" = ?', [_stored(new.key)])
-                for (number,) in found.fetchall():
-                    return self._state.event(number)
                 self._check_version()
-                if new.seen is not None:
-                    self._check_conflicts(new, new.seen)
-                event = self._insert(new)
+                stored = self._find(new.key)
+                if stored is not None:
+                    return stored
+                event = self._prepare(new)
+                self._insert(event)
             self._state.apply(event)
             return event
 
@@ -189,14 +148,14 @@ class Journal:
         """Return the kept layout of a map, or None if there is none of this kind and digest."""
         with self._lock, self._reading():
             sql = "SELECT places FROM layouts WHERE kind = ? AND digest = ?"
-            found = self._connection.execute(sql, [_stored(kind), _stored(digest)]).fetchone()
+            found = self._connection.execute(sql, [stored_text(kind), stored_text(digest)]).fetchone()
         return None if found is None else bytes(found[0])
 
     def keep_layout(self, kind: str, digest: str, places: bytes) -> None:
         """Keep the layout of a map in place of all others of its kind."""
         with self._lock, self._transaction():
-            self._connection.execute("DELETE FROM layouts WHERE kind = ?", [_stored(kind)])
-            values = [_stored(kind), _stored(digest), places]
+            self._connection.execute("DELETE FROM layouts WHERE kind = ?", [stored_text(kind)])
+            values = [stored_text(kind), stored_text(digest), places]
             self._connection.execute("INSERT INTO layouts VALUES (?, ?, ?)", values)
 
     def close(self) -> None:
@@ -224,7 +183,7 @@ class Journal:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
-                raise _unwritten(self.path, error) from error
+                raise unwritten(self.path, error) from error
             raise
 
     @contextlib.contextmanager
@@ -232,44 +191,31 @@ class Journal:
         try:
             yield
         except sqlite3.Error as error:
-            raise _unwritten(self.path, error) from error
+            raise unwritten(self.path, error) from error
 
     def _check_version(self) -> None:
         (last,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
         if last != self._state.version:
-            raise JournalError(
-                f"Another program has written into {self.path}. Start again to go on from there."
-            )
+            message = f"Another program has written into {self.path}."
+            raise JournalError(f"{message} Start again to go on from there.")
 
-    def _check_conflicts(self, new: NewEvent, seen: int) -> None:
-        rows = new.rows
-        if new.kind == "undo":
-            return
-        if conflicts := self._state.conflicts(rows, seen, new.window):
-            raise ConflictError(conflicts)
+    def _find(self, key: str) -> Event | None:
+        sql = 'SELECT id FROM events WHERE "key" = ?'
+        found = self._connection.execute(sql, [stored_text(key)]).fetchone()
+        return None if found is None else self._state.event(found[0])
 
-    def _insert(self, new: NewEvent) -> Event:
-        """Add an event and its rows to the file, and return it as it stands there."""
+    def _prepare(self, new: NewEvent) -> Event:
+        """Return the event that is to be written, or say what is against it."""
         rows, undoes = tuple(new.rows), new.undoes
         if new.kind == "undo":
             undoes = self._state.last_action(new.window).number if undoes is None else undoes
             self._state.check_standing(undoes)
             rows = self._state.event(undoes).rows
-        now = time.time()
-        texts = [_stored(text) for text in (new.window, new.key, new.kind, new.label, new.way)]
-        sql = (
-            'INSERT INTO events (time, "window", "key", kind, label, way, undoes, model)'
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        )
-        number = self._connection.execute(sql, [now, *texts, undoes, new.model]).lastrowid
-        if number is None:
-            raise AssertionError("an event that was added has a number")
-        if new.kind != "undo":
-            sql = "INSERT INTO event_rows VALUES (?, ?, ?, ?, ?)"
-            self._connection.executemany(sql, _stored_rows(number, new))
+        elif new.seen is not None and (others := self._state.conflicts(rows, new.seen, new.window)):
+            raise ConflictError(others)
         return Event(
-            number=number,
-            time=now,
+            number=self._state.version + 1,
+            time=time.time(),
             key=new.key,
             window=new.window,
             kind=new.kind,
@@ -277,75 +223,66 @@ class Journal:
             label=new.label,
             way=new.way,
             undoes=undoes,
-            predicted=tuple(new.predicted),
-            probability=tuple(new.probability),
+            predicted=_opinions(new.predicted),
+            probability=_opinions(None if value is None else float(value) for value in new.probability),
             model=new.model,
         )
 
-
-def _stored(text: str | None) -> str | bytes | None:
-    """Return text as SQLite takes it: half a surrogate pair is no UTF-8, and text with such becomes bytes.
-
-    No two texts are stored alike, since text without such never becomes bytes.
-    """
-    if text is None or text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-    return text
+    def _insert(self, event: Event) -> None:
+        texts = (event.window, event.key, event.kind, event.label, event.way)
+        values = [event.number, event.time, *map(stored_text, texts), event.undoes, event.model]
+        self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        if event.undoes is None:
+            sql = "INSERT INTO event_rows VALUES (?, ?, ?, ?, ?)"
+            self._connection.executemany(sql, _stored_rows(event))
 
 
-def _loaded(stored: str | bytes | None) -> str | None:
-    return stored.decode("utf-8", "surrogatepass") if isinstance(stored, bytes) else stored
+def _opinions(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return nothing where no row has an opinion."""
+    values = tuple(values)
+    return () if all(value is None for value in values) else values
 
 
-def _stored_rows(number: int, new: NewEvent) -> Iterator[tuple[Any, ...]]:
-    nothing = [None] * len(new.rows)
-    predicted, probability = new.predicted or nothing, new.probability or nothing
-    for place, values in enumerate(zip(new.rows, predicted, probability, strict=True)):
-        row, name, value = values
-        yield number, place, _stored(row), _stored(name), None if value is None else float(value)
+def _stored_rows(event: Event) -> Iterator[tuple[Any, ...]]:
+    predicted = event.predicted or repeat(None)
+    probability = event.probability or repeat(None)
+    for place, (row, name, value) in enumerate(zip(event.rows, predicted, probability, strict=False)):
+        yield event.number, place, stored_text(row), stored_text(name), value
 
 
 def _read_events(connection: sqlite3.Connection, after: int = 0) -> Iterator[Event]:
     columns = 'id, time, "key", "window", kind, label, way, undoes, model'
-    heads = connection.execute(f"SELECT {columns} FROM events WHERE id > ? ORDER BY id", [after])  # noqa: S608
-    sql = (
-        'SELECT e.id, r."row", r.predicted, r.probability FROM events e'
-        " JOIN event_rows r ON r.event = coalesce(e.undoes, e.id) WHERE e.id > ? ORDER BY e.id, r.place"
-    )
-    parts = groupby(connection.execute(sql, [after]), key=lambda part: part[0])
-    for head in heads:
-        number, when, key, window, kind, label, way, undoes, model = head
-        of, found = next(parts, (None, iter(())))
-        if of != number:
-            raise sqlite3.DatabaseError(f"event {number} has no rows")
-        rows, predicted, probability = zip(*(part[1:] for part in found), strict=True)
+    sql = f"SELECT {columns} FROM events WHERE id > ? ORDER BY id"  # noqa: S608, no text of anybody's
+    rows_of: dict[int, tuple[str, ...]] = {}
+    for number, when, key, window, kind, label, way, undoes, model in connection.execute(sql, [after]):
+        acted = number if undoes is None else undoes
+        predicted: tuple[str | None, ...] = ()
+        probability: tuple[float | None, ...] = ()
+        if acted not in rows_of:
+            rows_of[acted], predicted, probability = _read_rows(connection, acted)
         yield Event(
             number=number,
             time=when,
-            key=_text(key),
-            window=_text(window),
+            key=text_of(key),
+            window=text_of(window),
             kind=kind,
-            rows=tuple(_text(row) for row in rows),
-            label=_loaded(label),
-            way=_text(way),
+            rows=rows_of[acted],
+            label=loaded_text(label),
+            way=text_of(way),
             undoes=undoes,
-            predicted=_opinions(kind, tuple(_loaded(name) for name in predicted)),
-            probability=_opinions(kind, probability),
+            predicted=predicted if undoes is None else (),
+            probability=probability if undoes is None else (),
             model=model,
         )
 
 
-def _text(stored: str | bytes) -> str:
-    return _loaded(stored) or ""
-
-
-def _opinions(kind: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return nothing where no row has an opinion, and of an undo, whose rows are those of another event."""
-    return () if kind == "undo" or all(value is None for value in values) else values
+def _read_rows(connection: sqlite3.Connection, number: int) -> tuple[Any, Any, Any]:
+    """Return the ids of an action's rows, and what was predicted of them."""
+    sql = 'SELECT "row", predicted, probability FROM event_rows WHERE event = ? ORDER BY place'
+    found = connection.execute(sql, [number]).fetchall()
+    rows = tuple(text_of(row) for row, _, _ in found)
+    predicted = _opinions(loaded_text(name) for _, name, _ in found)
+    return rows, predicted, _opinions(value for _, _, value in found)
 
 
 def _fold(path: Path, connection: sqlite3.Connection) -> JournalState:
@@ -354,148 +291,5 @@ def _fold(path: Path, connection: sqlite3.Connection) -> JournalState:
         for event in _read_events(connection):
             state.apply(event)
     except (ValueError, LookupError) as error:
-        raise _damaged(path, str(error)) from error
+        raise damaged(path, str(error)) from error
     return state
-
-
-def _lock(path: Path) -> BaseFileLock:
-    """Keep a second process out; the lock of a process that was killed is free."""
-    from filelock import FileLock, Timeout
-
-    # Whichever thread closes the journal sets it free.
-    lock = FileLock(path.with_name(f".{path.name}.lock"), thread_local=False)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        message = f"Another process has the journal {path} open. Close that one first, or go on there."
-        raise ValueError(message) from error
-    except OSError as error:
-        raise _closed(path, error) from error
-    return lock
-
-
-def _create(path: Path, about: Mapping[str, str]) -> None:
-    """Make a journal without events; a file is there whole or not at all."""
-    for ending in ("-wal", "-journal"):
-        rest = path.with_name(path.name + ending)
-        if rest.exists():  # SQLite would take it for a part of the new file
-            message = f"There is {rest} without the journal {path}, whose labels it holds in part."
-            raise ValueError(f"{message} Move that back, or this away.")
-    try:
-        with replacing(path) as temporary, contextlib.closing(_connect(temporary, "rw")) as connection:
-            triggers = [
-                _APPEND_ONLY.format(table=table, change=change)
-                for table in ("about", "events", "event_rows")
-                for change in ("UPDATE", "DELETE")
-            ]
-            connection.executescript(f"BEGIN; {_SCHEMA} {''.join(triggers)}")
-            values = [(_stored(name), _stored(value)) for name, value in about.items()]
-            connection.executemany("INSERT INTO about VALUES (?, ?)", values)
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-            connection.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise _unwritten(path, error) from error
-    except OSError as error:
-        raise _closed(path, error) from error
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=_PATIENCE,
-        isolation_level=None,  # transactions begin and end where we say so
-        check_same_thread=False,
-    )
-
-
-def _check_header(path: Path) -> None:
-    """Refuse what is no journal before SQLite opens it, which might change it."""
-    try:
-        with path.open("rb+") as file:
-            header = file.read(_HEADER)
-    except OSError as error:
-        raise _closed(path, error) from error
-    if len(header) < _HEADER or not header.startswith(_MAGIC):
-        raise ValueError(f"The file {path} is cut, or no journal. Move it away to begin a new one.")
-    if int.from_bytes(header[68:72], "big") != _APPLICATION:
-        message = f"The file {path} is an SQLite file, but no journal of dahgnn."
-        raise ValueError(f"{message} Move it away to begin a new one.")
-    version = int.from_bytes(header[60:64], "big")
-    if version != FORMAT_VERSION:
-        message = f"The journal {path} must be of format {FORMAT_VERSION}. Got {version}."
-        raise ValueError(f"{message} Open it with the version of dahgnn that wrote it, or a newer one.")
-
-
-def _check_content(path: Path, connection: sqlite3.Connection, about: Mapping[str, str]) -> None:
-    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise _damaged(path, str(found).splitlines()[-1])
-    stored = {
-        _loaded(name): _loaded(value) for name, value in connection.execute("SELECT name, value FROM about")
-    }
-    for name in sorted(stored.keys() | about.keys(), key=str):
-        was, now = (values.get(name, "nothing") for values in (stored, about))
-        if was != now:
-            raise ValueError(
-                f"The journal {path} belongs to other data: its {_brief(str(name))} is {_brief(was)}, and that "
-                f"of these data is {_brief(now)}. Take the data that it was made with, or move it away to "
-                "begin a new one."
-            )
-
-
-def _brief(text: str | None) -> str:
-    return ascii(str(text)[:60])
-
-
-@contextlib.contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    """Say in a sentence why a file that is there cannot be opened."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        if _primary_code(error) in _UNWRITABLE:
-            raise _unwritten(path, error) from error
-        raise _damaged(path, str(error)) from error
-
-
-def _damaged(path: Path, reason: str) -> ValueError:
-    message = f"The journal {path} is cut or damaged ({reason})."
-    return ValueError(f"{message} Take a copy of it that is whole, or move it away to begin a new one.")
-
-
-def _closed(path: Path, error: OSError) -> ValueError:
-    reason = error.strerror or str(error)
-    return ValueError(
-        f"The journal {path} cannot be opened for writing ({reason}). Give rights to it, or make room."
-    )
-
-
-# Codes of SQLite that say that the disk, and not the content of the file, is the reason.
-_UNWRITABLE = {
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PERM,
-}
-
-
-def _primary_code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _unwritten(path: Path, error: sqlite3.Error) -> JournalError:
-    """Say why something was not written, in words for whoever labels."""
-    code = _primary_code(error)
-    if code == sqlite3.SQLITE_FULL:
-        return JournalFullError(
-            f"The disk is full: nothing was kept of this in {path}. Make room, and try again."
-        )
-    if code in _UNWRITABLE:
-        message = f"The journal {path} cannot be written ({error}): nothing was kept of this."
-        return JournalFullError(f"{message} Make room or give rights to it, and try again.")
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return JournalError(f"Another program holds the journal {path}: nothing was kept of this. Try again.")
-    return JournalError(f"The journal {path} cannot be used ({error}): nothing was kept of this.")
