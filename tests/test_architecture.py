@@ -34,6 +34,7 @@ ROOMS = [
     "images",
     "experiments",
     "report",
+    "explorer",
     "bench",
     "cli",
     "__main__",
