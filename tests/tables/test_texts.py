@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,3 +97,10 @@ def test_a_model_of_sentences_that_is_not_there_is_refused(tmp_path):
         ValueError, match="The option --text-model (needs the package|must name a model on this)"
     ):
         learn_sentences(str(tmp_path / "model"))
+
+
+def test_texts_of_the_same_words_do_without_a_warning():
+    texts = [f"name{row} again and again in a long review of thing {row}" for row in range(20)]
+    encoder = learn_words(texts)
+    features = encoder.encode(texts, Path())
+    np.testing.assert_allclose(features, features[:1].repeat(20, 0), atol=1e-6)

@@ -388,6 +388,36 @@ def _suggest(options: argparse.Namespace) -> None:
         print(f"{name:{width}}  {row.margin:6.3f}  {row.density:7.2f}  {printable(row.predicted)}")
 
 
+def _label(options: argparse.Namespace) -> None:
+    from dahgnn.cli.display import Display
+    from dahgnn.explorer.project import LabelOptions, open_project
+    from dahgnn.explorer.run import Place, serve
+    from dahgnn.report.fit_folder import FitOptions
+
+    place = Place(host=options.host, port=options.port, known_risk=options.i_know)
+    chosen = LabelOptions(
+        fit=FitOptions(
+            label=options.label,
+            id=options.id,
+            choices=_choices(options),
+            k=options.k,
+            seed=options.seed,
+            map=options.map,
+            command=shlex.join(["dahgnn", *options.words]),
+            reading=_reading(options),
+        ),
+        features=options.features,
+        neighbors=options.neighbors,
+        image_shape=options.image_shape,
+        journal=options.journal,
+        folder=options.out,
+    )
+    with Display() as display:
+        project = open_project(options.table, chosen, display)
+    serve(project, place, lambda text: print(text, flush=True), browser=not options.no_browser)
+    print("\nAll labels are kept. The same command goes on where you were.")
+
+
 def _version(_: argparse.Namespace) -> None:
     import platform
 
@@ -409,5 +439,6 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "predict": _with_standard_input(_predict),
     "explain": _explain,
     "suggest": _suggest,
+    "label": _label,
     "version": _version,
 }

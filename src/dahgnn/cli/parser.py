@@ -41,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
         add(commands)
     _add_explain(commands)
     _add_suggest(commands)
+    _add_label(commands)
     version = commands.add_parser("version", help="print the versions of dahgnn and what it runs on")
     version.set_defaults(extra="demo")
     return parser
@@ -251,6 +252,45 @@ def _add_suggest(commands: _Commands) -> None:
     more = commands.add_parser("suggest", help="choose the rows to label next")
     _add_fitted(more)
     more.add_argument("-n", type=int, default=20, metavar="N", help="how many (%(default)s)")
+
+
+def _add_label(commands: _Commands) -> None:
+    label = commands.add_parser("label", help="label rows in the browser, and watch the rest fall into place")
+    label.add_argument(
+        "table",
+        type=Path,
+        metavar="FILE",
+        help="a table, a folder of pictures, or what 'dahgnn fit' wrote; it is never changed",
+    )
+    label.add_argument("--label", metavar="COLUMN", help="labels that are there already (none)")
+    label.add_argument("--id", metavar="COLUMN", help="names of the rows (their numbers)")
+    _add_columns(label)
+    label.add_argument("--image", dest="picture", action="append", metavar="COLUMN", help=argparse.SUPPRESS)
+    label.add_argument(
+        "--image-shape", type=_shape, default=(), metavar="HxW", help="the columns are pixels, as 28x28 or 32x32x3"
+    )
+    label.add_argument("--features", type=Path, metavar="FILE.npy", help="learn from these, (n, d); show FILE")
+    label.add_argument("--neighbors", type=Path, metavar="FILE.npy", help="nearest rows, (n, k), if known")
+    _add_reading(label, "found")
+    label.add_argument("--journal", type=Path, metavar="FILE", help="keeps all labels (FILE.labels.sqlite)")
+    label.add_argument("--out", type=Path, metavar="DIR", help="where a fit is exported to (runs/FILE-labelled)")
+    label.add_argument("-k", type=int, default=10, metavar="N", help="neighbours of a row (%(default)s)")
+    label.add_argument("--seed", type=int, default=0, metavar="N", help="of everything (%(default)s)")
+    label.add_argument(
+        "--map", choices=("auto", "tsne", "pca"), default="auto", help="(auto: t-SNE for 100 to 100,000 rows)"
+    )
+    label.add_argument("--port", type=int, default=0, metavar="N", help="of the page (any that is free)")
+    label.add_argument("--host", default="127.0.0.1", help="to listen at; others than this one need --i-know")
+    label.add_argument("--i-know", action="store_true", help="let other machines in, without encryption")
+    label.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
+    label.set_defaults(extra="label")
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    sides = text.lower().split("x")
+    if len(sides) not in (2, 3) or not all(side.isdecimal() and 0 < int(side) < 10_000 for side in sides):
+        raise argparse.ArgumentTypeError(f"must be a height and a width, as 28x28, or 32x32x3. Got '{text}'")
+    return tuple(int(side) for side in sides)
 
 
 def _add_fitted(parser: argparse.ArgumentParser) -> None:

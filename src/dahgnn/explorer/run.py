@@ -10,6 +10,7 @@ import threading
 import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 
 import uvicorn
 
@@ -65,7 +66,8 @@ def serve(project: Project, place: Place, tell: Callable[[str], None], *, browse
     with listening(place) as sockets:
         port = sockets.getsockname()[1]
         gate = Gate(port, allowed_hosts(place.host, port))
-        server = uvicorn.Server(
+        server = _Server(
+            project,
             uvicorn.Config(
                 make_app(project, gate),
                 log_level="warning",
@@ -75,7 +77,7 @@ def serve(project: Project, place: Place, tell: Callable[[str], None], *, browse
                 timeout_graceful_shutdown=2,
                 ws="none",
                 lifespan="off",
-            )
+            ),
         )
         name = "127.0.0.1" if place.host in ("localhost", "0.0.0.0") else place.host  # noqa: S104
         name = f"[{name}]" if ":" in name else name
@@ -87,9 +89,24 @@ def serve(project: Project, place: Place, tell: Callable[[str], None], *, browse
         try:
             _invite(address(), tell, browser=browser)
             with _answering_enter(lambda: tell(f"Another address, which works once: {address()}")):
-                server.run(sockets=[sockets])
+                # Ctrl-C is how one ends, and no mishap.
+                with contextlib.suppress(KeyboardInterrupt):
+                    server.run(sockets=[sockets])
         finally:
             project.stop()
+
+
+class _Server(uvicorn.Server):
+    """A server that ends the streams of events when it is told to end: it would wait for them else."""
+
+    def __init__(self, project: Project, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._project = project
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end."""
+        self._project.session.broadcast.close()
+        super().handle_exit(sig, frame)
 
 
 @contextlib.contextmanager

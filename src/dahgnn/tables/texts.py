@@ -180,7 +180,8 @@ def learn_words(texts: Texts) -> WordEncoder | None:
     if count >= len(words):
         components = np.eye(len(words), dtype=np.float32)
     else:
-        found = TruncatedSVD(count, random_state=0).fit(_weigh(_count(texts, words), weights))
+        with np.errstate(divide="ignore", invalid="ignore"):  # texts of the same words do not vary
+            found = TruncatedSVD(count, random_state=0).fit(_weigh(_count(texts, words), weights))
         components = found.components_.astype(np.float32)
     return WordEncoder(words=tuple(words), weights=weights, components=components)
 
