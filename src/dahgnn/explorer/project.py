@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.checks import bad_value, check_choice
-from dahgnn.classifier.estimator import DAHGNNClassifier
-from dahgnn.classifier.fitting import Surroundings
 from dahgnn.explorer import layout
 from dahgnn.explorer.broadcast import Broadcast
 from dahgnn.explorer.export import write_fit
 from dahgnn.explorer.journal import Journal, JournalError
-from dahgnn.explorer.rows import Rows, read_rows_to_label
+from dahgnn.explorer.queue import Queue
+from dahgnn.explorer.rows import read_rows_to_label
 from dahgnn.explorer.session import Session
 from dahgnn.explorer.trainer import StoppedError
 from dahgnn.graph.scaling import choose_scaling
@@ -202,19 +202,14 @@ def open_project(path: Path, options: LabelOptions, observer: Observer) -> Proje
             neighbors = None if options.neighbors is None else _read_neighbors(options.neighbors, len(rows))
             around = classifier.surroundings(rows.table.features, neighbors)
         with observer.phase("Prepare the map and the queue"):
-            session = _make_session(rows, journal, around, options.fit)
             scaled = choose_scaling(rows.table.features, options.fit.scale).apply(rows.table.features)
+            queue = Queue(scaled[:, :-1], around.hypergraph.neighbourhood("centre"), seed=options.fit.seed)
+            make = partial(make_classifier, options.fit)
+            session = Session(rows, journal, around, make, Broadcast(), queue)
             return Project(session, scaled, options.folder or _default_folder(path), options.fit)
     except BaseException:
         journal.close()
         raise
-
-
-def _make_session(rows: Rows, journal: Journal, around: Surroundings, options: FitOptions) -> Session:
-    def make() -> DAHGNNClassifier:
-        return make_classifier(options)
-
-    return Session(rows, journal, around, make, Broadcast(), seed=options.seed)
 
 
 def _read_neighbors(path: Path, n: int) -> Array:

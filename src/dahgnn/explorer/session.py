@@ -20,7 +20,8 @@ from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.fitting import Surroundings
 from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
-from dahgnn.explorer.audit import Milestone, Verdict, judge
+from dahgnn.classifier.explanation import usefulness
+from dahgnn.explorer.audit import Change, ChangeWindow, describe_progress, estimate_accuracy, more_labels_help
 from dahgnn.explorer.broadcast import Broadcast
 from dahgnn.explorer.events import Event, NewEvent
 from dahgnn.explorer.journal import Journal
@@ -39,6 +40,8 @@ QUEUE_WAYS = ("diverse", "uncertain", "random", "audit")
 _LONGEST_LABEL = 200
 # A window that has been silent for so many seconds no longer keeps its rows from others.
 _LEASE = 90.0
+# A page draws how the accuracy grew over so many models.
+_MOST_MODELS = 200
 # Of more rows nobody asks what was predicted when they were labelled at once.
 _MOST_PREDICTED = 1_000
 
@@ -89,8 +92,8 @@ class Session:
         Returns a classifier that is not fitted.
     broadcast : Broadcast
         Tells the windows.
-    seed : int
-        Of the queue.
+    queue : Queue
+        Chooses rows.
     """
 
     def __init__(
@@ -100,17 +103,19 @@ class Session:
         surroundings: Surroundings,
         make_classifier: Callable[[], DAHGNNClassifier],
         broadcast: Broadcast,
-        seed: int = 0,
+        queue: Queue,
     ) -> None:
         self.rows, self.journal, self.broadcast = rows, journal, broadcast
         self.lock = threading.RLock()
         self.state = journal.state()
         self.labels = Labels(rows, self.state)
         self.model: Model | None = None
-        self.milestones: list[Milestone] = []
+        self._history: list[dict[str, Any]] = []
+        self._changes, self._change = ChangeWindow(), None  # type: tuple[ChangeWindow, Change | None]
+        self._scores: Array | None = None
         self.trainer = Trainer(self._train, self._tell_training)
         self._surroundings, self._make_classifier = surroundings, make_classifier
-        self._queue = Queue(rows.table.features, surroundings.hypergraph, seed=seed)
+        self._queue = queue
         self._leases: dict[str, _Lease] = {}
         self._handed_out = sum(event.way in QUEUE_WAYS for event in self.state.recent())
         if rows.classifier is not None:
@@ -153,8 +158,25 @@ class Session:
     def _take_over(self, classifier: DAHGNNClassifier) -> None:
         """Begin with a classifier that was fitted before."""
         labels = np.array(self.rows.given, dtype=object)
-        self.model = Model(
-            number=1, event=0, classifier=classifier, labels=labels, seconds=0.0, finished=time.time()
+        self._set_model(
+            Model(number=1, event=0, classifier=classifier, labels=labels, seconds=0.0, finished=time.time())
+        )
+
+    def _set_model(self, model: Model) -> None:
+        """Go on with a new model."""
+        self.model, self._scores = model, usefulness(model.classifier)
+        shared = np.array([self.labels.place(name) for name in model.classes])
+        self._change = self._changes.add(model.n_labelled, shared[model.predicted])
+        estimate = estimate_accuracy(self.audits())
+        self._history.append(
+            {
+                "labels": model.n_labelled,
+                "accuracy": estimate and estimate.accuracy,
+                "low": estimate and estimate.low,
+                "high": estimate and estimate.high,
+                "audits": estimate.n if estimate else 0,
+                "changed": len(model.changed) / len(self.rows),
+            }
         )
 
     def _train(self, progress: Progress) -> None:
@@ -175,8 +197,7 @@ class Session:
             callback=callback,
         )
         with self.lock:
-            self.model = model
-            self.milestones.append(self._milestone(model))
+            self._set_model(model)
         self.broadcast.publish("model", self.describe_model() | {"progress": self.progress()})
 
     def _tell_training(self, _: Training) -> None:
@@ -213,15 +234,21 @@ class Session:
                 found.append(opinion == event.label)
         return found
 
-    def _milestone(self, model: Model) -> Milestone:
-        changed = len(model.changed) / len(self.rows)
-        return Milestone(labels=model.n_labelled, audits=tuple(self.audits()), changed=changed)
-
     def progress(self) -> dict[str, Any]:
         """Return how right the labels are, how that grew, and whether more labels help."""
         with self.lock:
-            verdict: Verdict = judge(self.audits(), self.milestones)
-            return verdict.as_dict() | {"labelled": self.labels.n_labelled}
+            audits = self.audits()
+            estimate = estimate_accuracy(audits)
+            return {
+                "labelled": self.labels.n_labelled,
+                "audits": len(audits),
+                "accuracy": estimate and estimate.accuracy,
+                "low": estimate and estimate.low,
+                "high": estimate and estimate.high,
+                "says": describe_progress(len(audits), estimate, self._change),
+                "helps": more_labels_help(self._change),
+                "history": self._history[-_MOST_MODELS:],
+            }
 
     # --- The queue ---
 
@@ -245,15 +272,20 @@ class Session:
             return found
 
     def _choose(self) -> tuple[int, str] | None:
-        leased = np.array([row for lease in self._leases.values() for row in lease.rows], dtype=np.int64)
+        held = [row for lease in self._leases.values() for row in lease.rows]
         skipped = [self.rows.numbers[name] for name in self.state.skipped if name in self.rows.numbers]
         return self._queue.next(
             self.labels.places >= 0,
-            np.array(skipped, dtype=np.int64),
-            leased,
-            None if self.model is None else self.model.classifier,
-            self._handed_out + len(leased),
+            self._mask(skipped),
+            self._mask(held),
+            self._scores,
+            self._handed_out + len(held),
         )
+
+    def _mask(self, rows: Sequence[int]) -> NDArray[np.bool_]:
+        mask = np.zeros(len(self.rows), dtype=np.bool_)
+        mask[list(rows)] = True
+        return mask
 
     def _forget_silent_windows(self) -> None:
         now = time.monotonic()
