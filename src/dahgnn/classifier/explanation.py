@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dahgnn.checks import bad_value, check_count
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.kernels.incidence import Segments
 from dahgnn.nn.messages import Trace
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def suggest(classifier: DAHGNNClassifier, count: int) -> NDArray[np.int64]:
     """
     check_count("count", count, "suggest")
     check_is_fitted(classifier, "ensemble_")
-    scores = (1 - margins(classifier.label_distributions_)) * classifier.density_
+    scores = usefulness(classifier.label_distributions_, classifier.density_)
     free = np.ones(len(scores), dtype=bool)
     free[classifier.labelled_indices_] = False
     near = free.copy()
@@ -184,13 +185,39 @@ def suggest(classifier: DAHGNNClassifier, count: int) -> NDArray[np.int64]:
             if near[row] and len(chosen) < count:
                 chosen.append(int(row))
                 near[row] = False
-                for segments in ways:
-                    first, last = segments.offsets[row : row + 2].tolist()
-                    near[segments.indices[first:last].numpy()] = False
+                near[neighbours_of(row, ways)] = False
         # All that are left stand near a chosen one: another round takes them.
         near = free.copy()
         near[chosen] = False
     return np.array(chosen, dtype=np.int64)
+
+
+def usefulness(distributions: NDArray[Any], density: NDArray[Any]) -> NDArray[Any]:
+    """Return (1 − margin) · density of each row, (n,): how much its label would help.
+
+    Parameters
+    ----------
+    distributions, density : array, (n, c), (n,)
+        The probabilities of its classes, and how similar it is to its neighbours.
+    """
+    return np.asarray((1 - margins(distributions)) * density)
+
+
+def neighbours_of(row: int, ways: tuple[Segments, Segments]) -> NDArray[np.int64]:
+    """Return the neighbours of a row, and the rows whose neighbour it is.
+
+    Parameters
+    ----------
+    row : int
+        Its number.
+    ways : tuple of Segments
+        Both, as `Hypergraph.neighbourhood` returns them.
+    """
+    parts = []
+    for segments in ways:
+        first, last = segments.offsets[row : row + 2].tolist()
+        parts.append(segments.indices[first:last].numpy())
+    return np.concatenate(parts)
 
 
 def margins(probabilities: NDArray[Any]) -> NDArray[Any]:
