@@ -20,15 +20,15 @@ Array = NDArray[Any]
 
 # t-SNE is for rows that are a crowd, and few enough that it ends while somebody labels.
 _FEWEST_BY_TSNE, _MOST_BY_TSNE = 100, 100_000
-# It sees so many leading directions: noise in the others takes time and tells nothing.
+# Maps and the queue see so many leading directions: noise in the others takes time and tells nothing.
 _DIRECTIONS = 50
 # The directions are found from so many rows.
 _SAMPLE = 20_000
 MAPS = ("auto", "tsne", "pca")
 
 
-def principal_directions(features: Tensor, count: int, *, seed: int = 0) -> Tensor:
-    """Return features (n, d) along their leading directions, (n, count) or fewer."""
+def leading_directions(features: Tensor, *, seed: int = 0) -> Tensor:
+    """Return features (n, d) along their leading directions, the first first: (n, 50), or fewer columns."""
     from sklearn.utils.extmath import randomized_svd
 
     sample = features
@@ -36,14 +36,14 @@ def principal_directions(features: Tensor, count: int, *, seed: int = 0) -> Tens
         generator = torch.Generator().manual_seed(seed)
         sample = features[torch.randperm(len(features), generator=generator)[:_SAMPLE]]
     mean = sample.mean(0)
-    count = min(count, *sample.shape)
+    count = min(_DIRECTIONS, *sample.shape)
     _, _, axes = randomized_svd((sample - mean).numpy(), count, random_state=seed)
     return (features - mean) @ torch.from_numpy(axes.T.copy())
 
 
-def place_by_components(features: Tensor) -> Array:
-    """Place rows by their first two principal components, (n, 2) of float32."""
-    placed = principal_directions(features, 2).float().numpy()
+def place_by_components(directions: Tensor) -> Array:
+    """Place rows by the first two directions, (n, 2) of float32."""
+    placed = directions[:, :2].float().numpy()
     return np.pad(placed, ((0, 0), (0, 2 - placed.shape[1])))
 
 
@@ -52,13 +52,12 @@ def wants_tsne(kind: str, n: int) -> bool:
     return kind == "tsne" or (kind == "auto" and _FEWEST_BY_TSNE <= n <= _MOST_BY_TSNE)
 
 
-def place_by_tsne(features: Tensor, progress: Progress | None = None) -> Array | None:
+def place_by_tsne(directions: Tensor, progress: Progress | None = None) -> Array | None:
     """Place rows by t-SNE of their leading directions, (n, 2); None where all are alike."""
-    directions = principal_directions(features, _DIRECTIONS)
     placed = tsne(directions, seed=0, progress=progress).float().numpy()
     return placed if np.isfinite(placed).all() else None
 
 
-def layout_digest(features: Tensor) -> str:
-    """Return what tells the rows of a layout from others."""
-    return hashlib.sha256(features.numpy().tobytes()).hexdigest()
+def layout_digest(directions: Tensor) -> str:
+    """Return what tells the rows of a layout from others; it is the same on every machine, nearly always."""
+    return hashlib.sha256(directions.float().numpy().round(3).tobytes()).hexdigest()

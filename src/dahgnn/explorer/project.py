@@ -68,11 +68,10 @@ class Project:
         Where rows stand on the map.
     """
 
-    def __init__(self, session: Session, scaled: Tensor, folder: Path, options: FitOptions) -> None:
+    def __init__(self, session: Session, directions: Tensor, folder: Path, options: FitOptions) -> None:
         self.session, self.folder = session, folder
-        self._scaled, self._options = scaled, options
-        self._digest = layout.layout_digest(scaled)
-        self.places, self.map_kind, self.map_version = self._first_places(), "pca", 1
+        self._directions, self._options = directions, options
+        self.places, self.map_kind, self.map_version = layout.place_by_components(directions), "pca", 1
         self._stopping = threading.Event()
         self._mapper = threading.Thread(target=self._improve_map, name="mapper", daemon=True)
         self._exporting = threading.Lock()
@@ -112,24 +111,22 @@ class Project:
 
     # --- The map ---
 
-    def _first_places(self) -> Array:
-        return layout.place_by_components(self._scaled[:, :-1])
-
     def _improve_map(self) -> None:
         """Place rows better, if that takes long: once, as the journal keeps the places."""
-        if not layout.wants_tsne(self._options.map, len(self._scaled)):
+        if not layout.wants_tsne(self._options.map, len(self.places)):
             return
-        kept = self.session.journal.layout("tsne", self._digest)
+        digest = layout.layout_digest(self._directions)
+        kept = self.session.journal.layout("tsne", digest)
         if kept is not None and len(kept) == self.places.nbytes:
             self._set_places(np.frombuffer(kept, np.float32).reshape(-1, 2))
             return
         try:
-            found = layout.place_by_tsne(self._scaled[:, :-1], self._hear)
+            found = layout.place_by_tsne(self._directions, self._hear)
         except StoppedError:
             return
         if found is not None:
             self._set_places(found)
-            self._keep(found)
+            self._keep(digest, found)
 
     def _hear(self, done: float, total: float, text: str = "", *, seconds_left: float | None = None) -> None:  # noqa: ARG002
         if self._stopping.is_set():
@@ -140,9 +137,9 @@ class Project:
         self.map_version += 1
         self.session.broadcast.publish("map", {"version": self.map_version, "kind": self.map_kind})
 
-    def _keep(self, places: Array) -> None:
+    def _keep(self, digest: str, places: Array) -> None:
         try:
-            self.session.journal.keep_layout("tsne", self._digest, places.astype(np.float32).tobytes())
+            self.session.journal.keep_layout("tsne", digest, places.astype(np.float32).tobytes())
         except JournalError as error:  # the map is there all the same
             self.session.broadcast.publish("notice", {"text": str(error), "bad": True})
 
@@ -203,10 +200,11 @@ def open_project(path: Path, options: LabelOptions, observer: Observer) -> Proje
             around = classifier.surroundings(rows.table.features, neighbors)
         with observer.phase("Prepare the map and the queue"):
             scaled = choose_scaling(rows.table.features, options.fit.scale).apply(rows.table.features)
-            queue = Queue(scaled[:, :-1], around.hypergraph.neighbourhood("centre"), seed=options.fit.seed)
+            directions = layout.leading_directions(scaled[:, :-1])
+            queue = Queue(directions, around.hypergraph.neighbourhood("centre"), seed=options.fit.seed)
             make = partial(make_classifier, options.fit)
             session = Session(rows, journal, around, make, Broadcast(), queue)
-            return Project(session, scaled, options.folder or _default_folder(path), options.fit)
+            return Project(session, directions, options.folder or _default_folder(path), options.fit)
     except BaseException:
         journal.close()
         raise

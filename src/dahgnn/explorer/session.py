@@ -164,7 +164,8 @@ class Session:
 
     def _set_model(self, model: Model) -> None:
         """Go on with a new model."""
-        self.model, self._scores = model, usefulness(model.classifier)
+        said = model.classifier
+        self.model, self._scores = model, usefulness(said.label_distributions_, said.density_)
         shared = np.array([self.labels.place(name) for name in model.classes])
         self._change = self._changes.add(model.n_labelled, shared[model.predicted])
         estimate = estimate_accuracy(self.audits())
