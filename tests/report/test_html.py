@@ -162,7 +162,7 @@ ASSETS = Path(dahgnn.report.__file__).parent / "assets"
 @pytest.mark.parametrize(
     "names",
     [
-        ("map_index.js", "map_painters.js", "map.js", "fit_page.js"),
+        ("elements.js", "map_index.js", "map_painters.js", "map.js", "map_colours.js", "fit_page.js"),
         ("map_index.js", "map_painters.js", "map.js", "embedding.js"),
         ("charts.js", "experiment_page.js"),
     ],
@@ -177,6 +177,12 @@ def test_modules_of_a_page_share_no_name_and_come_after_what_they_import(names):
         found += re.findall(r"^(?:export )?(?:const|let|function|class) (\w+)", source, re.M)
         assert not re.search(r"\beval\(|new Function|innerHTML|insertAdjacent|document\.write", source)
     assert len(found) == len(set(found)) > 3
+
+
+def test_scripts_have_the_same_colours_for_classes():
+    source = (ASSETS / "map_colours.js").read_text(encoding="utf-8")
+    listed = re.search(r"COLOURS = \[(.*?)\];", source, re.S).group(1)
+    assert tuple(re.findall(r"'(#\w+)'", listed)) == COLOURS
 
 
 def test_the_same_arguments_give_the_same_page():

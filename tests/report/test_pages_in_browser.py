@@ -101,6 +101,7 @@ def test_a_loop_counts_the_rows_inside_and_turns_the_others_grey(browser, tmp_pa
     assert page.locator("#panel h3").inner_text().startswith(f"{inside.sum()} rows")
     first = page.locator("#panel .ids li").first.inner_text()
     assert first == f"row-{np.flatnonzero(inside)[0]}"
+    page.wait_for_timeout(200)
     before = sum(page.evaluate(COUNT_COLOURS).values())
     page.keyboard.press("Escape")
     page.wait_for_timeout(200)

@@ -39,7 +39,16 @@ LEAST_HELD_OUT = 20
 _MOST_LISTED = 20
 _MOST_CLASSES = 24
 _SHEET_SIDE = 1024
-_ASSETS = ("map.css", "fit_page.css", "map_index.js", "map_painters.js", "map.js", "fit_page.js")
+_ASSETS = (
+    "map.css",
+    "fit_page.css",
+    "elements.js",
+    "map_index.js",
+    "map_painters.js",
+    "map.js",
+    "map_colours.js",
+    "fit_page.js",
+)
 _SECTIONS = {
     "map": "Map",
     "classes": "Classes",
@@ -257,7 +266,6 @@ def _data(view: FitView, guess: _Guess) -> dict[str, Any]:
         "classes": view.classes,
         "doubtful": doubtful,
         "details": _details(view),
-        "colours": list(COLOURS),
         "ranges": {"confidence": (float(guess.top.min()), 1.0), "density": (float(low), float(high))},
         "images": None if view.images is None else _sheets(view.images),
     }

@@ -2,7 +2,9 @@
 // Text of the data only ever becomes text, never markup.
 import {data, find} from './page.js';
 import {createMap} from './map.js';
-import {MARKS, SHAPES} from './map_painters.js';
+import {MARKS} from './map_painters.js';
+import {RAMPS, classKey, classLooks, rampKey, rampLooks} from './map_colours.js';
+import {brief, button, count, cut, isolated, make, percent, placeBeside} from './elements.js';
 
 const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array};
 function unpacked([kind, text]) {
@@ -12,64 +14,21 @@ function unpacked([kind, text]) {
 }
 const {x, y, first, second, top: best, next, density, given, members, weights} =
   Object.fromEntries(Object.entries(data.arrays).map(([name, packed]) => [name, unpacked(packed)]));
-const {ids, classes, details, images, colours} = data;
+const {ids, classes, details, images} = data;
 const n = ids.length, size = members.length / n;
 
-const percent = share => (100 * share).toFixed(1) + '\u00a0%';
-const count = number => number.toLocaleString('en');
-function brief(text, most = 80) {
-  const letters = [...text];
-  return letters.length > most ? letters.slice(0, most - 1).join('') + '…' : text;
-}
-function make(name, kind, ...children) {
-  const element = document.createElement(name);
-  if (kind) element.className = kind;
-  element.append(...children);
-  return element;
-}
-function button(text, kind, act) {
-  const element = make('button', kind, text);
-  element.type = 'button';
-  element.addEventListener('click', act);
-  return element;
-}
-// An element of its own keeps letters of the data that run from right to left from turning what follows.
-const isolated = text => make('bdi', '', text);
-function cut(text) {
-  const element = make('bdi', 'cut', brief(text));
-  element.title = brief(text, 300);
-  return element;
-}
+// --- Colours ---
 
-// --- Colours: a class has one of its own, then one with another shape, then none ---
-
-const ramps = {confidence: ['#d64545', '#c39a1f', '#2f7ed8'], density: ['#17a2b8', '#8a63d2', '#e0457b']};
-const modes = {predicted: first, given, confidence: best, density};
-const OPACITY = 225, UNTOLD = [128, 134, 145, 120], MOST_KEYS = 24;
-const parts = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
-const isTold = place => place >= 0 && place < colours.length * SHAPES.length;
-const shadeOf = place => isTold(place) ? [...parts(colours[place % colours.length]), OPACITY] : UNTOLD;
-const shapeOf = place => isTold(place) ? Math.floor(place / colours.length) : 0;
-function ramp(name, value) {
-  const [low, high] = data.ranges[name], stops = ramps[name].map(parts);
-  const at = 2 * (high > low ? Math.max(0, Math.min(1, (value - low) / (high - low))) : 0.5);
-  const from = Math.min(1, Math.floor(at)), share = at - from;
-  return [0, 1, 2].map(i => stops[from][i] * (1 - share) + stops[from + 1][i] * share);
-}
-
+const modes = {predicted: first, given, confidence: best, density}, MOST_KEYS = 24;
 let mode = 'predicted', only = null, looped = null;
 const marks = new Uint8Array(n);
 for (let i = 0; i < n; i++) if (given[i] >= 0) marks[i] = MARKS.indexOf('ring');
 for (const i of data.doubtful) marks[i] = MARKS.indexOf('cross');
 
 function looks() {
-  const values = modes[mode], found = {colours: new Uint8Array(4 * n), shapes: new Uint8Array(n), marks};
-  const shades = mode in ramps ? null : [...classes.keys(), -1].map(shadeOf);
-  for (let i = 0; i < n; i++) {
-    const place = values[i];
-    found.colours.set(shades ? shades.at(place) : [...ramp(mode, place), OPACITY], 4 * i);
-    if (shades) found.shapes[i] = shapeOf(place);
-  }
+  const values = modes[mode];
+  const found = {...mode in RAMPS ? rampLooks(mode, values, data.ranges[mode]) :
+    classLooks(values, classes.length), marks};
   if (looped || only !== null) found.raised = Uint8Array.from(values, place => place === only ? 1 : 0);
   if (looped) found.raised.fill(0);
   for (const i of looped ?? []) found.raised[i] = 1;
@@ -91,30 +50,19 @@ const drawMap = () => map?.setLooks(looks());
 // --- The legend ---
 
 function key(place, rows) {
-  const mark = make('i', SHAPES[shapeOf(place)]), [red, green, blue, opacity] = shadeOf(place);
-  mark.style.setProperty('--c', `rgb(${red} ${green} ${blue} / ${opacity / 255})`);
-  const name = place < 0 ? make('span', '', 'no label') : cut(classes[place]);
-  const element = button(mark, 'key', () => {
+  const element = button('', 'key', () => {
     only = only === place ? null : place;
     looped = null;
     pressKeys();
     drawMap();
   });
-  element.append(name, make('small', '', count(rows)));
+  element.append(...classKey(place, classes[place], rows));
   element.dataset.place = place;
   return element;
 }
 function pressKeys() {
   for (const element of find('legend').querySelectorAll('.key'))
     element.setAttribute('aria-pressed', only === Number(element.dataset.place));
-}
-function drawRamp() {
-  const [low, high] = data.ranges[mode], bar = make('div', 'ramp');
-  const text = mode === 'confidence' ? percent : value => Number(value.toPrecision(3)).toString();
-  bar.style.background = 'linear-gradient(to right,' + ramps[mode] + ')';
-  const ends = mode === 'density' && high > low ? ['≤ ', '≥ '] : ['', ''];
-  find('legend').replaceChildren(make('span', '', ends[0] + text(low)), bar,
-    make('span', '', ends[1] + text(high)));
 }
 function drawKeys() {
   const counts = new Int32Array(classes.length + 1);
@@ -131,7 +79,7 @@ function setMode(wanted) {
   only = null;
   for (const element of document.querySelectorAll('[data-mode]'))
     element.setAttribute('aria-pressed', element.dataset.mode === mode);
-  if (mode in ramps) drawRamp();
+  if (mode in RAMPS) find('legend').replaceChildren(...rampKey(mode, data.ranges[mode]));
   else drawKeys();
   drawMap();
 }
@@ -180,17 +128,13 @@ function paint(canvas, i) {
 const tip = find('tip');
 function leave() { tip.style.display = 'none'; }
 function showTip(i) {
-  const [canvas, words] = tip.children, [left, top] = map.placeInWindow(i);
+  const [canvas, words] = tip.children;
   canvas.style.display = images ? '' : 'none';
   if (images) paint(canvas, i);
   words.replaceChildren(make('b', '', isolated(brief(ids[i]))),
     ...facts(i, 6).map(([name, nodes]) => make('p', '', ...name ? [isolated(name), ': '] : [], ...nodes)));
   tip.style.display = 'flex';
-  const box = tip.getBoundingClientRect(), gap = 16;
-  const fit = (at, length, room) =>
-    Math.max(4, Math.min(at + gap + length > room ? at - gap - length : at + gap, room - length - 4));
-  tip.style.left = fit(left, box.width, innerWidth) + 'px';
-  tip.style.top = fit(top, box.height, innerHeight) + 'px';
+  placeBeside(tip, map.placeInWindow(i));
 }
 
 // --- The panel of the chosen row, or of the rows inside a loop ---

@@ -1,7 +1,7 @@
 // A map of points to look at: zoom, pan, point at, choose, and draw a loop around some.
 // It knows nothing of what the points are. It sets no markup, and its texts are set as text.
 import {indexPoints} from './map_index.js';
-import {compose, createPainter} from './map_painters.js';
+import {compose, composeSome, createPainter} from './map_painters.js';
 
 /**
  * @typedef {object} MapOptions
@@ -32,7 +32,9 @@ const REACH = 14, LEAST_DRAG = 5;
 // While the map moves it may paint part of its points, at least so many, and all once it rests so long.
 const LEAST_PAINTED = 20000, REST = 160, SLOW_FRAME = 45, QUICK_FRAME = 22;
 // Points of this size are too small for rings, which would blacken a crowd.
-const FAINT_SIZE = 3;
+const FAINT_SIZE = 3, MARKED = 1.4;
+// Points glide to new places in so many milliseconds; more than so many jump.
+const GLIDE = 700, MOST_MOVED = 100000;
 const LEAST_ZOOM = 0.8, MOST_ZOOM = 4000, STEP = 1.5;
 const KEYS = {'+': STEP, '=': STEP, '-': 1 / STEP, '_': 1 / STEP};
 const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
@@ -44,7 +46,7 @@ class PointMap {
     this.n = options.x.length;
     this.pointers = new Map();
     Object.assign(this, {pointed: -1, chosen: -1, links: [], loop: null, loopMode: false, aiming: false});
-    Object.assign(this, {most: this.n, moving: false, painted: -Infinity});
+    Object.assign(this, {most: this.n, moving: false, painted: -Infinity, marked: 0, fresh: [], move: null});
     this.#placePoints(options.x, options.y);
     this.index = indexPoints(this.x, this.y);
     this.#build();
@@ -57,9 +59,41 @@ class PointMap {
 
   /** Change how points look. @param {import('./map_painters.js').PointLooks} looks */
   setLooks(looks) {
-    this.looks = looks;
-    this.painter.setLooks(compose(looks, this.n));
+    const composed = compose(looks, this.n);
+    Object.assign(this, {looks, marked: composed.marked});
+    this.painter.setLooks(composed);
     this.repaint();
+  }
+
+  /**
+   * Show that the page has changed the looks of a few points, in the arrays that it gave. They are painted onto
+   * the picture that is there, which takes no longer where there are a million others.
+   *
+   * @param {number[]} points
+   */
+  changeLooks(points) {
+    const looks = composeSome(this.looks, points);
+    this.painter.changeLooks(points, looks);
+    this.fresh.push(...points);
+    // What a mark that is taken away had covered must be painted again.
+    this.stale ||= looks.shapes.some(form => form < 4);
+    this.#retrace();
+  }
+
+  /**
+   * Move the points to new places, and keep the zoom.
+   *
+   * @param {Float32Array} x
+   * @param {Float32Array} y
+   */
+  setPlaces(x, y) {
+    const from = [this.x, this.y];
+    this.#placePoints(x, y);
+    this.index = indexPoints(this.x, this.y);
+    const quick = this.n > MOST_MOVED || matchMedia('(prefers-reduced-motion: reduce)').matches;
+    this.move = quick ? null : {from, to: [this.x, this.y], start: performance.now()};
+    if (quick) this.painter.setPlaces(this.x, this.y);
+    this.#moved();
   }
 
   /**
@@ -70,13 +104,13 @@ class PointMap {
    */
   setChosen(point, links = []) {
     Object.assign(this, {chosen: point, links});
-    this.repaint();
+    this.#retrace();
   }
 
   /** Ring a point as if it were pointed at; −1 is none. @param {number} point */
   setPointed(point) {
     this.pointed = point;
-    this.repaint();
+    this.#retrace();
   }
 
   /** Say whether the next drag draws a loop, as it does while Shift is held. @param {boolean} on */
@@ -147,10 +181,8 @@ class PointMap {
 
   /** Paint with the next frame, once for all changes until then. */
   repaint() {
-    this.waiting ??= requestAnimationFrame(() => {
-      this.waiting = null;
-      this.#paint();
-    });
+    this.stale = true;
+    this.#retrace();
   }
 
   /** Take the map away. */
@@ -197,6 +229,7 @@ class PointMap {
     this.canvas.replaceWith(canvas);
     this.canvas = canvas;
     this.painter = createPainter(canvas, this.x, this.y, true);
+    this.move = null;
     this.#measure();
     this.setLooks(this.looks);
   }
@@ -231,17 +264,45 @@ class PointMap {
   }
 
   // Crowds get smaller points, and points grow a little as one comes nearer.
-  #size() {
+  #size(n) {
     const zoom = this.view.scale / this.#home().scale, small = this.view.width < 480 ? 0.8 : 1;
-    const size = Math.min(9, Math.max(2, 8 * (3000 / this.n) ** 0.3));
+    const size = Math.min(9, Math.max(2, 8 * (3000 / n) ** 0.3));
     return small * size * Math.max(1, Math.min(2.5, zoom ** 0.3));
   }
 
+  // Trace shapes over the points with the next frame. The points themselves are painted only if they changed.
+  #retrace() {
+    this.waiting ??= requestAnimationFrame(() => {
+      this.waiting = null;
+      this.#paint();
+    });
+  }
+
   #paint() {
-    const ink = getComputedStyle(this.element).color.match(/[\d.]+/g).slice(0, 3).map(Number);
-    const size = this.#size(), strength = Math.max(0, Math.min(1, (size - FAINT_SIZE) / 3));
-    this.painter.paint({...this.view, size, ink, strength}, this.#budget());
+    if (this.stale || this.fresh.length) this.#paintPoints();
     this.over.replaceChildren(...this.#shapesOver());
+  }
+
+  #paintPoints() {
+    const ink = getComputedStyle(this.element).color.match(/[\d.]+/g).slice(0, 3).map(Number);
+    // A marked point is larger, so that its colour can be seen inside the mark; few among many stand out so.
+    const size = this.#size(this.n), markedSize = Math.max(MARKED * size, this.#size(this.marked));
+    const strength = Math.max(0, Math.min(1, (markedSize / MARKED - FAINT_SIZE) / 3));
+    const view = {...this.view, size, markedSize, ink, strength}, {fresh, stale} = this;
+    Object.assign(this, {fresh: [], stale: false});
+    if (this.move) this.#glide();
+    if (stale) this.painter.paint(view, this.#budget());
+    else this.painter.paintSome(view, fresh);
+  }
+
+  // Place the points on their way, and come back with the next frame until they are there.
+  #glide() {
+    const {from, to, start} = this.move, share = Math.min(1, (performance.now() - start) / GLIDE);
+    const eased = share * share * (3 - 2 * share);
+    const between = axis => to[axis].map((at, i) => from[axis][i] + eased * (at - from[axis][i]));
+    this.painter.setPlaces(...share < 1 ? [between(0), between(1)] : to);
+    if (share < 1) this.#moved();
+    else this.move = null;
   }
 
   // Return how many points to paint: all, or while the map moves as many as keep its frames quick.
@@ -297,7 +358,7 @@ class PointMap {
     on('wheel', this.#turn, {passive: false});
     on('keydown', this.#type);
     on('focus', this.#aim);
-    on('blur', () => { this.aiming = false; this.#point(-1); this.repaint(); });
+    on('blur', () => { this.aiming = false; this.#point(-1); this.#retrace(); });
     this.observer = new ResizeObserver(() => this.#measure());
     this.observer.observe(this.element);
     addEventListener('resize', () => this.#measure(), {signal});
@@ -321,7 +382,7 @@ class PointMap {
   #point(point) {
     if (point === this.pointed) return;
     this.pointed = point;
-    this.repaint();
+    this.#retrace();
     this.options.onPoint?.(point);
   }
 
@@ -351,7 +412,7 @@ class PointMap {
     if (!this.loop) this.pan(before[0] - place[0], before[1] - place[1]);
     // Corners nearer than this cost time, and nobody sees them.
     else if (apart(place, this.loop.at(-1)) > 3) this.loop.push(place);
-    this.repaint();
+    this.#retrace();
   }
 
   #pinch(pointer, place) {
@@ -377,7 +438,7 @@ class PointMap {
   #forget(event) {
     this.pointers.delete(event.pointerId);
     this.loop = null;
-    this.repaint();
+    this.#retrace();
   }
 
   #turn(event) {
@@ -410,7 +471,7 @@ class PointMap {
     const {width, height} = this.view;
     this.#point(this.#nearest([width / 2, height / 2], 60));
     this.said.textContent = this.pointed < 0 ? 'no point near the middle' : this.options.describe(this.pointed);
-    this.repaint();
+    this.#retrace();
   }
 }
 
