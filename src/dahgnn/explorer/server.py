@@ -48,6 +48,7 @@ def make_app(project: Project, gate: Gate) -> Guard:
     pages = Pages(project)
     routes = [
         Route("/", pages.page),
+        Route("/favicon.ico", lambda _: Response(status_code=204)),
         Route("/assets/{name}", pages.asset),
         Route("/api/events", pages.events),
         Route("/api/map/places", pages.places),
