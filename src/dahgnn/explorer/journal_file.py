@@ -118,9 +118,13 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
         check_same_thread=False,
     )
     if mode == "rw":
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # an fsync for each transaction
-        connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")  # an fsync for each transaction
+            connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
+        except BaseException:
+            connection.close()
+            raise
     return connection
 
 
@@ -140,6 +144,18 @@ def check_header(path: Path) -> None:
     if version != FORMAT_VERSION:
         message = f"The journal {path} must be of format {FORMAT_VERSION}. Got {version}."
         raise ValueError(f"{message} Open it with the version of dahgnn that wrote it, or a newer one.")
+    _check_size(path, header)
+
+
+def _check_size(path: Path, header: bytes) -> None:
+    """Refuse a file whose last page is cut, which SQLite would fill with zeros."""
+    rest = path.with_name(f"{path.name}-wal")
+    if rest.exists() and rest.stat().st_size:  # a kill while pages were moved from there: SQLite goes on
+        return
+    expected = int.from_bytes(header[16:18], "big") * int.from_bytes(header[28:32], "big")
+    size = path.stat().st_size
+    if size < expected:
+        raise damaged(path, f"it has {size:,} bytes of {expected:,}")
 
 
 def check_content(path: Path, connection: sqlite3.Connection, about: Mapping[str, str]) -> None:
