@@ -79,7 +79,9 @@ class Client:
     def label(self, rows, label, status=200, **more):
         """Label rows, knowing all that happened so far."""
         seen = self.project.session.state.version
-        return self.post("/api/label", status, **({"rows": rows, "label": label, "way": "map", "seen": seen} | more))
+        return self.post(
+            "/api/label", status, **({"rows": rows, "label": label, "way": "map", "seen": seen} | more)
+        )
 
     def wait_for_model(self, event=None):
         """Wait until a model knows all labels so far, and return it."""

@@ -265,22 +265,24 @@ def test_sparse_and_dense_are_the_same(iris):
 
 
 def test_surroundings_give_the_fit_that_a_search_gives(iris):
-    X, y = iris
+    rows, y = iris
     classifier = DAHGNNClassifier(random_state=0)
-    around = classifier.surroundings(X)
-    searched = DAHGNNClassifier(random_state=0).fit(X, y)
-    again = classifier.fit(X, y, neighbors=around)
+    around = classifier.surroundings(rows)
+    searched = DAHGNNClassifier(random_state=0).fit(rows, y)
+    again = classifier.fit(rows, y, neighbors=around)
     np.testing.assert_array_equal(again.label_distributions_, searched.label_distributions_)
-    np.testing.assert_array_equal(again.predict_proba(X[:9] + 0.01), searched.predict_proba(X[:9] + 0.01))
+    np.testing.assert_array_equal(
+        again.predict_proba(rows[:9] + 0.01), searched.predict_proba(rows[:9] + 0.01)
+    )
 
 
 def test_surroundings_of_other_rows_are_refused(iris):
-    X, y = iris
-    around = DAHGNNClassifier().surroundings(X[:20])
+    rows, y = iris
+    around = DAHGNNClassifier().surroundings(rows[:20])
     with pytest.raises(ValueError, match=r"'neighbors' parameter of fit must be of 150 rows\. Got 20"):
-        DAHGNNClassifier().fit(X, y, neighbors=around)
+        DAHGNNClassifier().fit(rows, y, neighbors=around)
     with pytest.raises(ValueError, match="not both"):
-        DAHGNNClassifier().fit(X, y, neighbors=around, hypergraph=around.hypergraph)
+        DAHGNNClassifier().fit(rows, y, neighbors=around, hypergraph=around.hypergraph)
 
 
 def test_known_neighbours_and_hypergraphs(iris):

@@ -26,7 +26,13 @@ def test_one_column_is_a_line(blobs):
 
 @pytest.mark.parametrize(
     ("kind", "n", "wanted"),
-    [("auto", 99, False), ("auto", 100, True), ("auto", 100_001, False), ("pca", 500, False), ("tsne", 50, True)],
+    [
+        ("auto", 99, False),
+        ("auto", 100, True),
+        ("auto", 100_001, False),
+        ("pca", 500, False),
+        ("tsne", 50, True),
+    ],
 )
 def test_when_there_is_a_second_map(kind, n, wanted):
     assert wants_tsne(kind, n) == wanted
@@ -35,7 +41,9 @@ def test_when_there_is_a_second_map(kind, n, wanted):
 def test_tsne_keeps_blobs_apart(blobs):
     pytest.importorskip("openTSNE")
     told = []
-    places = place_by_tsne(leading_directions(blobs[0]), lambda done, total, text="", **_: told.append((done, total)))
+    places = place_by_tsne(
+        leading_directions(blobs[0]), lambda done, total, text="", **_: told.append((done, total))
+    )
     assert told[-1][0] == told[-1][1]
     labels = blobs[1].numpy()
     middles = np.array([places[labels == label].mean(0) for label in range(3)])

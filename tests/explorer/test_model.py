@@ -27,7 +27,10 @@ def fitted(blobs):
 
 def test_models_are_numbered_and_know_what_they_have_seen(fitted):
     (first, second), _ = fitted
-    assert [(model.number, model.event, model.n_labelled) for model in (first, second)] == [(1, 0, 45), (2, 1, 45)]
+    assert [(model.number, model.event, model.n_labelled) for model in (first, second)] == [
+        (1, 0, 45),
+        (2, 1, 45),
+    ]
     assert first.classes == ("x", "y", "z")
 
 

@@ -27,7 +27,8 @@ def test_a_table_without_labels_or_names(write):
 
 def test_rows_with_names_may_change_and_those_without_may_not(write):
     named = [
-        read_rows_to_label(write(text), label="fruit", id="name").identity for text in (TABLE, TABLE + "d,4,red,\n")
+        read_rows_to_label(write(text), label="fruit", id="name").identity
+        for text in (TABLE, TABLE + "d,4,red,\n")
     ]
     assert named[0] == named[1]
     numbered = [read_rows_to_label(write(text)).identity for text in ("x,y\n1,2\n3,4\n", "x,y\n1,2\n3,5\n")]
@@ -38,7 +39,9 @@ def test_free_text_is_shown_whole_and_long_cells_are_cut(write):
     words = [f"word{place} again and again in a long review of thing {place}" for place in range(20)]
     long = "x" * 3000
     lines = "\n".join(f'"{text}",{row % 3},{long}{row}' for row, text in enumerate(words))
-    rows = read_rows_to_label(write("review,size,code\n" + lines), choices=Choices(text=["review"], drop=["code"]))
+    rows = read_rows_to_label(
+        write("review,size,code\n" + lines), choices=Choices(text=["review"], drop=["code"])
+    )
     assert rows.texts == ("review",)
     assert rows.long_texts(3) == [("review", words[3])]
     cells = dict(rows.cells(3))
@@ -52,16 +55,18 @@ def test_pixels_in_columns_are_images_by_a_shape(pack):
     assert isinstance(rows.pictures, ImagePictures)
     np.testing.assert_array_equal(rows.pictures.images, images.reshape(9, 5, 8))
     assert rows.cells(0) == []
-    with pytest.raises(ValueError, match=r"'image-shape' parameter of label must be .* Got 6 × 8 for 40 columns"):
+    with pytest.raises(
+        ValueError, match=r"'image-shape' parameter of label must be .* Got 6 × 8 for 40 columns"
+    ):
         read_rows_to_label(pack(X=images), image_shape=(6, 8))
 
 
 @pytest.fixture
 def photos(tmp_path):
-    Image = pytest.importorskip("PIL.Image")
+    pil = pytest.importorskip("PIL.Image")
     for number, folder in enumerate(["cat", "cat", "dog", "unlabelled"]):
         (tmp_path / "photos" / folder).mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (20, 10), (60 * number, 9, 9)).save(tmp_path / "photos" / folder / f"{number}.png")
+        pil.new("RGB", (20, 10), (60 * number, 9, 9)).save(tmp_path / "photos" / folder / f"{number}.png")
     return tmp_path / "photos"
 
 
@@ -78,7 +83,9 @@ def test_features_of_ones_own_for_pictures_and_tables(photos, write, tmp_path):
     assert rows.table.features.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert isinstance(rows.pictures, FilePictures)
     assert (rows.given[2], rows.ids[2]) == ("dog", "dog/2.png")
-    with pytest.raises(ValueError, match="'features' parameter of label must be of 3 rows, as data.csv has. Got 4"):
+    with pytest.raises(
+        ValueError, match="'features' parameter of label must be of 3 rows, as data.csv has. Got 4"
+    ):
         read_rows_to_label(write(TABLE), label="fruit", features=tmp_path / "f.npy")
 
 

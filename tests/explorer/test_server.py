@@ -42,7 +42,9 @@ def test_every_answer_is_protected(fruit):
         assert {name: headers[name] for name in HEADERS} == dict(HEADERS)
 
 
-@pytest.mark.parametrize("path", ["/", "/api/start", "/assets/map.js", "/api/rows/0/picture", "/api/events", "/nowhere"])
+@pytest.mark.parametrize(
+    "path", ["/", "/api/start", "/assets/map.js", "/api/rows/0/picture", "/api/events", "/nowhere"]
+)
 def test_nothing_is_told_without_the_cookie(fruit, path):
     client, _ = fruit
     status, headers, content = client.ask("GET", path, cookie=False)
@@ -99,7 +101,14 @@ def test_an_oversized_body_is_refused_also_when_it_hides_its_length(fruit):
 
 
 @pytest.mark.parametrize(
-    "path", ["/assets/../server.py", "/assets/%2e%2e/server.py", "/assets/..%2fserver.py", "/assets/label.py", "/assets/"]
+    "path",
+    [
+        "/assets/../server.py",
+        "/assets/%2e%2e/server.py",
+        "/assets/..%2fserver.py",
+        "/assets/label.py",
+        "/assets/",
+    ],
 )
 def test_only_scripts_and_styles_of_the_package_are_files(fruit, path):
     client, _ = fruit
@@ -166,7 +175,13 @@ def test_the_map_has_all_rows(fruit):
     assert (n, model >= 1, n_classes >= 3) == (60, True, True)
     at = 16
     found = {}
-    for name, kind in (("label", "<i2"), ("who", "u1"), ("predicted", "<i2"), ("sure", "u1"), ("density", "<f4")):
+    for name, kind in (
+        ("label", "<i2"),
+        ("who", "u1"),
+        ("predicted", "<i2"),
+        ("sure", "u1"),
+        ("density", "<f4"),
+    ):
         found[name] = np.frombuffer(content, kind, 60, at)
         at += -(-found[name].nbytes // 4) * 4
     assert at == len(content)
@@ -263,7 +278,9 @@ def test_two_windows_get_different_rows(fresh):
     client, _ = fresh
     held = {}
     for window in ("w1", "w2", "w3"):
-        held[window] = [card["row"] for card in client.post("/api/next", have=[], count=5, window=window)["cards"]]
+        held[window] = [
+            card["row"] for card in client.post("/api/next", have=[], count=5, window=window)["cards"]
+        ]
     assert len({row for rows in held.values() for row in rows}) == 15
     kept = held["w1"][:2]
     more = client.post("/api/next", have=kept, count=5, window="w1")["cards"]

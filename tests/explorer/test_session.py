@@ -117,7 +117,7 @@ def test_rows_of_a_silent_window_are_given_to_others(opened, monkeypatch):
 
 
 def test_a_project_goes_on_where_it_was(opened, tmp_path):
-    session, truth = opened
+    session, _ = opened
     session.label(act(session, [3, 4]), "fig")
     session.label(act(session, [5]), "kiwi")
     session.skip(act(session, [6]))

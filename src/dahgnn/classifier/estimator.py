@@ -285,9 +285,7 @@ class DAHGNNClassifier(
             warnings.warn("Training interrupted by user.", ConvergenceWarning, stacklevel=2)
         return self
 
-    def surroundings(
-        self, X: ArrayLike, neighbors: Neighbors | ArrayLike | None = None
-    ) -> Surroundings:
+    def surroundings(self, X: ArrayLike, neighbors: Neighbors | ArrayLike | None = None) -> Surroundings:
         """Find who is near whom among the rows, for many fits to the same rows with other labels.
 
         Parameters

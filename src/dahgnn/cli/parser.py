@@ -267,13 +267,21 @@ def _add_label(commands: _Commands) -> None:
     _add_columns(label)
     label.add_argument("--image", dest="picture", action="append", metavar="COLUMN", help=argparse.SUPPRESS)
     label.add_argument(
-        "--image-shape", type=_shape, default=(), metavar="HxW", help="the columns are pixels, as 28x28 or 32x32x3"
+        "--image-shape",
+        type=_shape,
+        default=(),
+        metavar="HxW",
+        help="the columns are pixels, as 28x28 or 32x32x3",
     )
-    label.add_argument("--features", type=Path, metavar="FILE.npy", help="learn from these, (n, d); show FILE")
+    label.add_argument(
+        "--features", type=Path, metavar="FILE.npy", help="learn from these, (n, d); show FILE"
+    )
     label.add_argument("--neighbors", type=Path, metavar="FILE.npy", help="nearest rows, (n, k), if known")
     _add_reading(label, "found")
     label.add_argument("--journal", type=Path, metavar="FILE", help="keeps all labels (FILE.labels.sqlite)")
-    label.add_argument("--out", type=Path, metavar="DIR", help="where a fit is exported to (runs/FILE-labelled)")
+    label.add_argument(
+        "--out", type=Path, metavar="DIR", help="where a fit is exported to (runs/FILE-labelled)"
+    )
     label.add_argument("-k", type=int, default=10, metavar="N", help="neighbours of a row (%(default)s)")
     label.add_argument("--seed", type=int, default=0, metavar="N", help="of everything (%(default)s)")
     label.add_argument(

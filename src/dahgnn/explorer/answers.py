@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -105,9 +104,7 @@ def why(session: Session, row: int) -> dict[str, Any]:
     if model is None:
         return {"model": None}
     found = model.explain(row)
-    labelled = [
-        brief(session, each.row) | {"weight": each.weight} for each in found.labelled[:MOST_LABELLED]
-    ]
+    labelled = [brief(session, each.row) | {"weight": each.weight} for each in found.labelled[:MOST_LABELLED]]
     told = sum(each.weight for each in found.labelled)
     return {
         "model": model.number,
@@ -194,7 +191,7 @@ def changed(session: Session) -> dict[str, Any]:
 
 
 def sheet(session: Session, rows: Array) -> dict[str, Any]:
-    """Return what is inside a loop, with a sample that is spread over it, to look at before it is labelled."""
+    """Return what is inside a loop, with a sample spread over it, to look at before it is labelled."""
     with session.lock:
         places = session.labels.places[rows]
     names: Counter[str] = Counter()
@@ -277,7 +274,7 @@ def _padded(values: Array) -> bytes:
     return content + bytes(-len(content) % 4)
 
 
-def exported(session: Session) -> dict[str, Sequence[Any]]:
+def exported(session: Session) -> dict[str, list[Any]]:
     """Return the columns of an export: each row's id, label, who gave it, its probability and the time.
 
     A row that nobody has labelled has the likeliest class by the last model. Times are in UTC.

@@ -78,7 +78,7 @@ class Model:
 
     def guess(self, row: int) -> str:
         """Return the likeliest class of a row."""
-        return self.classes[self.predicted[row]]
+        return self.classes[int(self.predicted[row])]
 
     def likely(self, row: int, most: int) -> list[tuple[str, float]]:
         """Return the likeliest classes of a row and their probabilities, the likeliest first."""

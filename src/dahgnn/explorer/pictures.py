@@ -36,7 +36,7 @@ class ImagePictures:
 
     def pixels(self, row: int, side: int) -> NDArray[np.uint8]:  # noqa: ARG002
         """Return the image of a row."""
-        return self.images[row]
+        return np.asarray(self.images[row])
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,8 @@ from dahgnn.checks import bad_value, check_choice
 from dahgnn.explorer import layout
 from dahgnn.explorer.broadcast import Broadcast
 from dahgnn.explorer.export import write_fit
-from dahgnn.explorer.journal import Journal, JournalError
+from dahgnn.explorer.journal import Journal
+from dahgnn.explorer.journal_file import JournalError
 from dahgnn.explorer.queue import Queue
 from dahgnn.explorer.rows import read_rows_to_label
 from dahgnn.explorer.session import Session

@@ -43,9 +43,9 @@ class Place:
             raise bad_value("port", "label", f"between 0 and {2**16 - 1}", self.port)
         if not is_loopback(self.host) and not self.known_risk:
             raise ValueError(
-                f"With --host {self.host} other machines can reach the project, and whoever listens in between "
-                "sees all of it: nothing is encrypted. If you know that, say so with --i-know. Safer is a tunnel: "
-                "ssh -L PORT:127.0.0.1:PORT this-machine."
+                f"With --host {self.host} other machines can reach the project, and whoever listens in "
+                "between sees all of it: nothing is encrypted. If you know that, say so with --i-know. "
+                "Safer is a tunnel: ssh -L PORT:127.0.0.1:PORT this-machine."
             )
 
 
@@ -88,10 +88,9 @@ def serve(project: Project, place: Place, tell: Callable[[str], None], *, browse
         project.start()
         try:
             _invite(address(), tell, browser=browser)
-            with _answering_enter(lambda: tell(f"Another address, which works once: {address()}")):
-                # Ctrl-C is how one ends, and no mishap.
-                with contextlib.suppress(KeyboardInterrupt):
-                    server.run(sockets=[sockets])
+            another = _answering_enter(lambda: tell(f"Another address, which works once: {address()}"))
+            with another, contextlib.suppress(KeyboardInterrupt):  # which is how one ends, and no mishap
+                server.run(sockets=[sockets])
         finally:
             project.stop()
 
@@ -120,7 +119,7 @@ def listening(place: Place) -> Iterator[socket.socket]:
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise OSError(
-                f"Nothing can listen at {place.host}:{place.port} ({reason}). Choose another --port or --host."
+                f"Nothing can listen at {place.host}:{place.port} ({reason}). Choose another place."
             ) from error
         made.listen(128)
         yield made

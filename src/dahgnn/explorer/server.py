@@ -22,7 +22,8 @@ from starlette.routing import Route
 from dahgnn.explorer import answers
 from dahgnn.explorer.events import Event, NothingToUndoError
 from dahgnn.explorer.export import as_csv, as_parquet
-from dahgnn.explorer.journal import ConflictError, JournalError
+from dahgnn.explorer.journal import ConflictError
+from dahgnn.explorer.journal_file import JournalError
 from dahgnn.explorer.pictures import as_png
 from dahgnn.explorer.project import Project
 from dahgnn.explorer.requests import BadRequestError, Body

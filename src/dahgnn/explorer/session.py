@@ -17,11 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dahgnn.classifier.estimator import DAHGNNClassifier
+from dahgnn.classifier.explanation import usefulness
 from dahgnn.classifier.fitting import Surroundings
 from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
-from dahgnn.classifier.explanation import usefulness
-from dahgnn.explorer.audit import Change, ChangeWindow, describe_progress, estimate_accuracy, more_labels_help
+from dahgnn.explorer.audit import (
+    Change,
+    ChangeWindow,
+    describe_progress,
+    estimate_accuracy,
+    more_labels_help,
+)
 from dahgnn.explorer.broadcast import Broadcast
 from dahgnn.explorer.events import Event, NewEvent
 from dahgnn.explorer.journal import Journal
@@ -111,7 +117,8 @@ class Session:
         self.labels = Labels(rows, self.state)
         self.model: Model | None = None
         self._history: list[dict[str, Any]] = []
-        self._changes, self._change = ChangeWindow(), None  # type: tuple[ChangeWindow, Change | None]
+        self._changes = ChangeWindow()
+        self._change: Change | None = None
         self._scores: Array | None = None
         self.trainer = Trainer(self._train, self._tell_training)
         self._surroundings, self._make_classifier = surroundings, make_classifier
@@ -299,7 +306,11 @@ class Session:
         if label is not None:
             label = self._checked(label)
         with self.lock:
-            if label is not None and not self.labels.knows(label) and len(self.labels.classes) >= MOST_CLASSES:
+            if (
+                label is not None
+                and not self.labels.knows(label)
+                and len(self.labels.classes) >= MOST_CLASSES
+            ):
                 raise ValueError(f"There may be at most {MOST_CLASSES:,} classes.")
             return self._write(action, "label", label)
 

@@ -97,7 +97,7 @@ class Trainer:
                 self._train(self._hear)
             except StoppedError:
                 return
-            except Exception as caught:  # noqa: BLE001, the page says it, and the labels are safe
+            except Exception as caught:
                 logger.exception("A fit failed.")
                 error = f"The training failed: {caught}"
             self._set(Training(error=error))
