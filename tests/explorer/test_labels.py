@@ -63,5 +63,12 @@ def test_a_class_keeps_its_place(made):
     labels = Labels(rows, journal.state())
     places = [labels.place(name) for name in ("fig", "apple", "fig", "kiwi")]
     assert places == [2, 0, 2, 3]
-    assert labels.knows("kiwi")
-    assert not labels.knows("plum")
+
+
+def test_a_class_is_known_by_what_a_page_shows_of_it(made):
+    rows, journal = made
+    labels = Labels(rows, journal.state())
+    labels.place("fig\u202e")
+    assert labels.named("fig[U+202E]") == "fig\u202e"
+    assert labels.named("apple") == "apple"
+    assert labels.named("kiwi") == "kiwi"

@@ -342,6 +342,8 @@ def test_labels_lose_the_blanks_around_them_and_keep_what_is_in_them(fresh):
     shown = client.get("/api/rows/4/card")["label"]
     assert "\u202e" not in shown
     assert shown.startswith("<img")
+    client.label([5], shown)
+    assert session.labels.classes == [hostile]
 
 
 def test_doubtful_labels_are_listed_until_they_are_kept_or_changed(tmp_path):
@@ -385,7 +387,7 @@ def test_events_reach_every_window(fresh):
                 heard.append((kind, json.loads(line.removeprefix("data: "))))
         connection.close()
 
-    thread = threading.Thread(target=listen)
+    thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     assert ready.wait(20)
     client.label([0], truth[0])

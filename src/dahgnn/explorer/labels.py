@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dahgnn.explorer.events import JournalState
 from dahgnn.explorer.rows import Rows
+from dahgnn.report.html import clean_text
 
 Array = NDArray[Any]
 
@@ -54,9 +55,14 @@ class Labels:
             self.classes.append(name)
         return self._places[name]
 
-    def knows(self, name: str) -> bool:
-        """Whether a class has a place."""
-        return name in self._places
+    def named(self, shown: str) -> str:
+        """Return the class that a page shows by this name: pages show no character that acts unseen.
+
+        A name that no class has is that of a new one.
+        """
+        if shown in self._places:
+            return shown
+        return next((name for name in self.classes if clean_text(name) == shown), shown)
 
     def update(self, ids: Iterable[str]) -> None:
         """Look again at some rows, after an event of the journal; ids of other rows are passed over."""

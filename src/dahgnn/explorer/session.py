@@ -303,16 +303,8 @@ class Session:
 
     def label(self, action: Action, label: str | None) -> Event:
         """Give rows a label, or take theirs away; it is on the disk when this returns."""
-        if label is not None:
-            label = self._checked(label)
         with self.lock:
-            if (
-                label is not None
-                and not self.labels.knows(label)
-                and len(self.labels.classes) >= MOST_CLASSES
-            ):
-                raise ValueError(f"There may be at most {MOST_CLASSES:,} classes.")
-            return self._write(action, "label", label)
+            return self._write(action, "label", None if label is None else self._checked(label))
 
     def skip(self, action: Action) -> Event:
         """Put rows at the end of the queue."""
@@ -334,9 +326,13 @@ class Session:
             return event
 
     def _checked(self, label: str) -> str:
-        label = label.strip()
+        label = self.labels.named(label.strip())
+        if label in self.labels.classes:
+            return label
         if not 1 <= len(label) <= _LONGEST_LABEL or "\0" in label:
             raise ValueError(f"A label must have 1 to {_LONGEST_LABEL} characters, none of them NUL.")
+        if len(self.labels.classes) >= MOST_CLASSES:
+            raise ValueError(f"There may be at most {MOST_CLASSES:,} classes.")
         return label
 
     def _write(self, action: Action, kind: str, label: str | None = None) -> Event:
