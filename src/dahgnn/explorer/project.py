@@ -191,8 +191,6 @@ def open_project(path: Path, options: LabelOptions, observer: Observer) -> Proje
         )
     for note in rows.table.notes:
         observer.note(note)
-    if len(rows) < 2:
-        raise bad_value("table", "label", "of at least two rows", f"{len(rows)}")
     journal = Journal.open(options.journal or default_journal(path), rows.identity)
     try:
         with observer.phase(f"Find the neighbours of {len(rows):,} rows"):
