@@ -97,15 +97,16 @@ class Queue:
         labelled, skipped, leased : array of bool, (n,)
             Rows that have a label, that a person skipped, and that a window holds.
         scores : array, (n,), optional
-            How much the label of each row would help, from `dahgnn.classifier.explanation.usefulness`; None
-            without a model.
+            How much the label of each row would help, from `dahgnn.classifier.explanation.usefulness`; the
+            same array as long as there is no newer model, and None without one.
         handed_out : int
             How many rows were handed out so far.
 
         Returns
         -------
         row, way : int, {"diverse", "uncertain", "random", "audit"}
-            None if all rows are labelled or leased. Skipped rows come when no other is left.
+            "random" is a row that no model judges. None if all rows are labelled or leased. Skipped rows come
+            when no other is left.
         """
         self._forget(scores)
         free = ~(labelled | leased | skipped)
@@ -113,7 +114,7 @@ class Queue:
             free = skipped & ~(labelled | leased)
         if not free.any():
             return None
-        row, way = self._choose(free, labelled | leased, scores, handed_out)
+        row, way = self._choose(free, labelled | leased | skipped, scores, handed_out)
         self._hold_back(row)
         return row, way
 
