@@ -10,7 +10,7 @@ from dahgnn import DAHGNNClassifier, Hypergraph
 from dahgnn.classifier.explanation import neighbours_of, suggest, usefulness
 from dahgnn.config import PRESETS
 from dahgnn.explorer import queue as queue_module
-from dahgnn.explorer.queue import AUDIT_EVERY, Queue
+from dahgnn.explorer.queue import AUDIT_EVERY, Queue, share_of_unseen
 
 SIZES = (50, 40, 30, 20, 10)
 
@@ -47,7 +47,7 @@ def ask(queue, count, n, *, scores=None, skipped=None, leased=None, labelled=Non
 
 def test_each_cluster_is_asked_once_for_its_densest_row_the_largest_first():
     features, group = groups()
-    rows, said = ask(Queue(features, ways_of(features), clusters=5), 6, len(features))
+    rows, said = ask(Queue(features, ways_of(features), levels=(5,)), 6, len(features))
     assert said == ["diverse"] * 5 + ["random"]
     assert group[rows[:5]].tolist() == [0, 1, 2, 3, 4]
     apart = np.linalg.norm(features[:, None] - features, axis=2)
@@ -62,7 +62,7 @@ def test_a_cluster_with_a_labelled_leased_or_skipped_row_is_not_asked_again():
         np.isin(np.arange(150), np.flatnonzero(group == each)[:1]) for each in (0, 2, 3)
     )
     rows, said = ask(
-        Queue(features, ways_of(features), clusters=5),
+        Queue(features, ways_of(features), levels=(5,)),
         3,
         150,
         labelled=labelled,
@@ -79,7 +79,7 @@ def test_every_tenth_row_is_drawn_from_all_without_a_label_by_seed_and_number():
     none = np.zeros(150, dtype=bool)
     leased, skipped = np.arange(150) % 3 == 1, np.arange(150) >= 120
     counts = np.zeros(150)
-    queues = [Queue(features, clusters=2, seed=seed) for seed in range(3)]
+    queues = [Queue(features, levels=(2,), seed=seed) for seed in range(3)]
     for number in range(9, 9000, 10):
         for queue in queues:
             row, way = queue.next(labelled, skipped, leased, None, number)
@@ -102,7 +102,7 @@ def test_every_tenth_row_is_drawn_from_all_without_a_label_by_seed_and_number():
 def test_the_order_of_ways():
     features, _ = groups()
     scores = np.linspace(0, 1, 150)
-    _, said = ask(Queue(features, ways_of(features), clusters=15), 40, 150, scores=scores)
+    _, said = ask(Queue(features, ways_of(features), levels=(15,)), 40, 150, scores=scores)
     assert [number for number, way in enumerate(said) if way == "audit"] == [9, 19, 29, 39]
     others = [way for way in said if way != "audit"]
     assert others == sorted(others)  # first diverse, then uncertain
@@ -124,7 +124,7 @@ def fitted():
 def test_uncertain_rows_are_those_that_suggest_gives(fitted, monkeypatch):
     monkeypatch.setattr(queue_module, "AUDIT_EVERY", 10**9)
     classifier, features = fitted
-    queue = Queue(features, classifier.hypergraph_.neighbourhood("centre"), clusters=1)
+    queue = Queue(features, classifier.hypergraph_.neighbourhood("centre"), levels=(1,))
     scores = usefulness(classifier.label_distributions_, classifier.density_)
     rows, said = ask(queue, 7, 90, scores=scores, labelled=np.arange(90) < 24)
     assert set(said) == {"uncertain"}
@@ -137,11 +137,11 @@ def test_no_two_alike_follow_each_other():
     point = np.repeat(np.arange(40), 20)
     features = generator.normal(size=(40, 3))[point] + 1e-6 * generator.normal(size=(800, 3))
     scores = np.where(point < 4, 1.0, 0.1) + 0.01 * generator.random(800)
-    rows, said = ask(Queue(features, ways_of(features, k=19), clusters=10), 35, 800, scores=scores)
+    rows, said = ask(Queue(features, ways_of(features, k=19), levels=(10,)), 35, 800, scores=scores)
     chosen = [point[row] for row, way in zip(rows, said, strict=True) if way != "audit"]
     assert len(chosen) == len(set(chosen)) == 32
     # With a new model the copies of the older ones may come again, those of the last twenty not.
-    newer, queue = scores.copy(), Queue(features, ways_of(features, k=19), clusters=10)
+    newer, queue = scores.copy(), Queue(features, ways_of(features, k=19), levels=(10,))
     rows, _ = ask(queue, 35, 800, scores=scores)
     labelled = np.isin(np.arange(800), rows)
     row, way = queue.next(labelled, ~labelled & False, ~labelled & False, newer, 35)
@@ -153,7 +153,7 @@ def test_no_two_alike_follow_each_other():
 def test_rows_near_recent_ones_come_when_no_other_is_left():
     features, _ = groups()
     ways = ways_of(features)
-    queue = Queue(features, ways, clusters=1)
+    queue = Queue(features, ways, levels=(1,))
     rows, _ = ask(queue, 1, 150)
     near = neighbours_of(rows[0], ways)
     labelled = ~np.isin(np.arange(150), near)
@@ -186,26 +186,38 @@ def test_few_and_equal_rows_all_come_once(n, scores):
     assert queue.next(nothing, everything, nothing, None, 9)[1] == "audit"
 
 
-def test_only_a_sample_is_clustered_but_all_rows_have_clusters(monkeypatch):
-    monkeypatch.setattr(queue_module, "_MOST_ROWS", 60)
-    monkeypatch.setattr(queue_module, "_ROWS_AT_ONCE", 7)
-    features, group = groups()
-    queue = Queue(features, ways_of(features), clusters=5, seed=3)
-    assert sum(len(rows) for rows in queue._typical) == 60
-    for cluster in range(5):
-        assert len(set(group[queue._cluster_of == cluster])) == 1
-    covered = np.isin(np.arange(150), [np.flatnonzero(group == each)[0] for each in range(4)])
-    rows, said = ask(queue, 1, 150, labelled=covered)
-    assert (group[rows[0]], said) == (4, ["diverse"])
+def test_finer_clusters_follow_while_classes_may_be_unseen():
+    features, _ = groups(spread=2.0)
+    ways, scores = ways_of(features), np.ones(150)
+    none = np.zeros(150, dtype=bool)
+
+    def said(counts, scores):
+        queue = Queue(features, ways, levels=(3, 6, 12))
+        rows, _ = ask(queue, 3, 150)
+        return queue.next(np.isin(np.arange(150), rows), none, none, scores, 3, counts)[1]
+
+    assert said([1, 1, 1], scores) == "diverse"  # three classes of three labels: there may be many more
+    assert said([2, 1], scores) == "diverse"
+    assert said([3], scores) == "uncertain"
+    assert said([], scores) == "uncertain"  # nobody says what was seen
+    assert said([3], None) == "diverse"  # nobody knows better
+    rows, ways_said = ask(Queue(features, ways, levels=(3, 6, 8)), 9, 150)
+    assert ways_said[:8] == ["diverse"] * 8
+    for level in Queue(features, ways, levels=(3, 6, 8))._levels[:2]:
+        assert set(level.of_row[rows[:8]]) == set(range(len(level.typical)))
 
 
-def test_typical_rows_do_not_depend_on_how_many_are_measured_at_once(monkeypatch):
-    features, _ = groups()
-    whole = Queue(features, ways_of(features), clusters=3)
-    monkeypatch.setattr(queue_module, "_MOST_NUMBERS", 5 * 150)
-    parts = Queue(features, ways_of(features), clusters=3)
-    for one, other in zip(whole._typical, parts._typical, strict=True):
-        assert one.tolist() == other.tolist()
+def test_classes_that_are_seen_once_tell_of_those_that_are_not():
+    """Draws from 30 classes: the estimate is near the share of rows whose class was not drawn."""
+    generator = np.random.default_rng(0)
+    shares = np.full(30, 1 / 30)
+    errors = []
+    for _ in range(3000):
+        counts = np.bincount(generator.choice(30, size=40, p=shares), minlength=30)
+        errors.append(share_of_unseen(counts) - shares[counts == 0].sum())
+    assert abs(np.mean(errors)) < 0.015
+    assert share_of_unseen([]) == share_of_unseen([0]) == 0
+    assert share_of_unseen([1]) == 1
 
 
 def test_the_seed_is_all_the_chance_there_is():
@@ -219,8 +231,8 @@ def test_wrong_arguments_are_refused():
     features, _ = groups()
     with pytest.raises(ValueError, match="The 'ways' parameter of Queue must be of length 150. Got"):
         Queue(features, ways_of(features[:100]))
-    with pytest.raises(ValueError, match="The 'clusters' parameter of Queue must be at least 1"):
-        Queue(features, clusters=0)
+    with pytest.raises(ValueError, match="The 'levels' parameter of Queue must be numbers of at least 1"):
+        Queue(features, levels=(4, 0))
     with pytest.raises(ValueError, match="The 'features' parameter of Queue must be finite"):
         Queue(torch.full((3, 2), float("nan")))
     assert AUDIT_EVERY == 10
