@@ -73,7 +73,7 @@ def find_clusters(
     seed : int
         The source of the sample and of the first centres.
     """
-    sample = _draw_sample(*points.shape, seed)
+    sample = _draw_sample(len(points), points.shape[1], seed)
     order = sample[np.argsort(_mean_distances(points, sample, ways), kind="stable")]
     return [_arrange(points, order, _centres(points[sample], count, seed)) for count in counts]
 
