@@ -191,14 +191,15 @@ def test_finer_clusters_follow_while_classes_may_be_unseen():
     ways, scores = ways_of(features), np.ones(150)
     none = np.zeros(150, dtype=bool)
 
-    def said(counts, scores):
+    def said(counts, scores, number=3):
         queue = Queue(features, ways, levels=(3, 6, 12))
         rows, _ = ask(queue, 3, 150)
-        return queue.next(np.isin(np.arange(150), rows), none, none, scores, 3, counts)[1]
+        return queue.next(np.isin(np.arange(150), rows), none, none, scores, number, counts)[1]
 
     assert said([1, 1, 1], scores) == "diverse"  # three classes of three labels: there may be many more
     assert said([2, 1], scores) == "diverse"
     assert said([3], scores) == "uncertain"
+    assert [said([3], scores, number) for number in (4, 5, 6)] == ["uncertain", "diverse", "uncertain"]
     assert said([], scores) == "uncertain"  # nobody says what was seen
     assert said([3], None) == "diverse"  # nobody knows better
     rows, ways_said = ask(Queue(features, ways, levels=(3, 6, 8)), 9, 150)

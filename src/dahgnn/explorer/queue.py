@@ -3,9 +3,9 @@
 First come diverse rows: rows are put into clusters, and each cluster that has no labelled row is asked for
 its most typical one, large clusters first (after TypiClust, Hacohen, Dekel and Weinshall, 2022). When there
 is a model, and labels tell that few classes are still unseen, uncertain rows follow, by the measure of
-`dahgnn.classifier.explanation.usefulness`. Neighbours of rows that were handed out shortly before are held
-back, so that no two alike follow each other. Every tenth row is an audit row: drawn at random from all rows
-without a label.
+`dahgnn.classifier.explanation.usefulness`; every third row is still a diverse one. Neighbours of rows that
+were handed out shortly before are held back, so that no two alike follow each other. Every tenth row is an
+audit row: drawn at random from all rows without a label.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ LEVELS = (10, 20, 40)
 # Good (1953): of as many rows as the share of labels that are the only ones of their class, the class is
 # still unseen. Above this share finer clusters are asked for.
 _UNSEEN = 0.25
+# Below it, they are for every so many rows: an unseen class may look sure to a model that does not know it.
+_EXPLORE_EVERY = 3
 # Neighbours of so many rows that were handed out last are held back, whether a model knows them or not; those
 # of rows that the model does not know yet are, too, up to a bound.
 _HELD_BACK, _MOST_HELD_BACK = 20, 500
@@ -125,18 +127,36 @@ class Queue:
     ) -> tuple[int, str]:
         if handed_out % AUDIT_EVERY == AUDIT_EVERY - 1:
             return self._draw(free, handed_out), "audit"
-        # The coarsest clusters are all asked; without a model nothing else is better than clusters.
-        deep = scores is None or share_of_unseen(class_counts) > _UNSEEN
-        for clusters in self._levels if deep else self._levels[:1]:
-            row = clusters.uncovered_row(free, taken)
-            if row is not None:
-                return row, "diverse"
+        row = self._find_diverse(free, taken, scores, handed_out, class_counts)
+        if row is not None:
+            return row, "diverse"
         apart = free & (self._near == 0)
         if not apart.any():
             apart = free
         if scores is None:
             return self._draw(apart, handed_out), "random"
         return int(np.where(apart, scores, -np.inf).argmax()), "uncertain"
+
+    def _find_diverse(
+        self,
+        free: Mask,
+        taken: Mask,
+        scores: NDArray[Any] | None,
+        handed_out: int,
+        class_counts: Sequence[int],
+    ) -> int | None:
+        """Return a row of a cluster that has no label, unless uncertain rows are to be asked for now."""
+        # The coarsest clusters come first in any case, and without a model nothing is better than clusters.
+        fine = (
+            scores is None
+            or share_of_unseen(class_counts) > _UNSEEN
+            or handed_out % _EXPLORE_EVERY == _EXPLORE_EVERY - 1
+        )
+        for clusters in self._levels if fine else self._levels[:1]:
+            row = clusters.uncovered_row(free, taken)
+            if row is not None:
+                return row
+        return None
 
     def _draw(self, free: Mask, handed_out: int) -> int:
         """Draw one of the free rows, by the seed and how many rows were handed out."""
