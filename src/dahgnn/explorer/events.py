@@ -168,36 +168,38 @@ class JournalState:
         if event.number <= self.version:
             raise ValueError(f"Event {event.number} must come after event {self.version}, the last one.")
         if event.undoes is not None:
-            self.check_standing(event.undoes)
-            del self._standing[event.undoes]
+            self._take_back(event, event.undoes)
         else:
-            self._standing[event.number] = None
+            self._add(event)
         self._events[event.number] = event
+        self._last.update(dict.fromkeys(event.rows, event.number))
         self.version = event.number
-        alone = (event.number,)  # shared by a million rows that have no other event
-        for row in event.rows:
-            self._last[row] = event.number
-            before = self._history.get(row, ())
-            if event.undoes is not None:
-                self._history[row] = tuple(number for number in before if number != event.undoes)
-            else:
-                self._history[row] = before + alone if before else alone
-            self._judge(row, event.kind)
 
-    def _judge(self, row: str, kind: str) -> None:
-        """Say anew whether a row is skipped or kept, after an event of this kind."""
-        if kind in ("label", "skip", "undo"):
+    def _add(self, action: Event) -> None:
+        alone = (action.number,)  # shared by all rows that have no other action: there may be a million
+        histories = dict.fromkeys(action.rows, alone)
+        for row in histories.keys() & self._history.keys():
+            histories[row] = self._history[row] + alone
+        self._history.update(histories)
+        self._standing[action.number] = None
+        if action.kind == "label":
+            self.skipped.difference_update(action.rows)
+        elif action.kind == "skip":
+            self.skipped.update(action.rows)
+        else:
+            self.kept.update(dict.fromkeys(action.rows, action.label))
+
+    def _take_back(self, undo: Event, undone: int) -> None:
+        self.check_standing(undone)
+        del self._standing[undone]
+        for row in undo.rows:
+            self._history[row] = tuple(number for number in self._history[row] if number != undone)
             last = self._last_of(row, ("label", "skip"))
-            if last is not None and last.kind == "skip":
-                self.skipped.add(row)
-            else:
-                self.skipped.discard(row)
-        if kind in ("keep", "undo"):
-            last = self._last_of(row, ("keep",))
-            if last is not None:
-                self.kept[row] = last.label
-            else:
-                self.kept.pop(row, None)
+            (self.skipped.add if last is not None and last.kind == "skip" else self.skipped.discard)(row)
+            keep = self._last_of(row, ("keep",))
+            self.kept.pop(row, None)
+            if keep is not None:
+                self.kept[row] = keep.label
 
     def _last_of(self, row: str, kinds: tuple[str, ...], before: int = _GREATEST) -> Event | None:
         for number in reversed(self._history.get(row, ())):

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import count, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -246,8 +246,8 @@ def _opinions(values: Iterable[Any]) -> tuple[Any, ...]:
 def _stored_rows(event: Event) -> Iterator[tuple[Any, ...]]:
     predicted = event.predicted or repeat(None)
     probability = event.probability or repeat(None)
-    for place, (row, name, value) in enumerate(zip(event.rows, predicted, probability, strict=False)):
-        yield event.number, place, stored_text(row), stored_text(name), value
+    rows, names = map(stored_text, event.rows), map(stored_text, predicted)
+    return zip(repeat(event.number), count(), rows, names, probability, strict=False)
 
 
 def _read_events(connection: sqlite3.Connection, after: int = 0) -> Iterator[Event]:
@@ -279,10 +279,13 @@ def _read_events(connection: sqlite3.Connection, after: int = 0) -> Iterator[Eve
 def _read_rows(connection: sqlite3.Connection, number: int) -> tuple[Any, Any, Any]:
     """Return the ids of an action's rows, and what was predicted of them."""
     sql = 'SELECT "row", predicted, probability FROM event_rows WHERE event = ? ORDER BY place'
-    found = connection.execute(sql, [number]).fetchall()
-    rows = tuple(text_of(row) for row, _, _ in found)
-    predicted = _opinions(loaded_text(name) for _, name, _ in found)
-    return rows, predicted, _opinions(value for _, _, value in found)
+    rows, predicted, probability = [], [], []
+    names: dict[str | bytes, str | None] = {}  # a million rows share the names of a few classes
+    for row, name, value in connection.execute(sql, [number]):
+        rows.append(text_of(row))
+        predicted.append(None if name is None else names.setdefault(name, loaded_text(name)))
+        probability.append(value)
+    return tuple(rows), _opinions(predicted), _opinions(probability)
 
 
 def _fold(path: Path, connection: sqlite3.Connection) -> JournalState:

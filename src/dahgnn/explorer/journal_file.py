@@ -244,9 +244,9 @@ def stored_text(text: str | None) -> str | bytes | None:
 
 def loaded_text(stored: str | bytes | None) -> str | None:
     """Return what `stored_text` had."""
-    return stored.decode("utf-8", "surrogatepass") if isinstance(stored, bytes) else stored
+    return None if stored is None else text_of(stored)
 
 
 def text_of(stored: str | bytes) -> str:
     """Return text that is never missing."""
-    return loaded_text(stored) or ""
+    return stored.decode("utf-8", "surrogatepass") if isinstance(stored, bytes) else stored
