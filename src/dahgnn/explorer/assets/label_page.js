@@ -1,6 +1,6 @@
 // The labelling page: what stands on the stage, and what a decision does.
 import {brief, count, isolated} from './elements.js';
-import {Refusal, ask, newKey, send, windowId} from './label_api.js';
+import {Refusal, ask, newKey, remember, remembered, send, windowId} from './label_api.js';
 import {drawCard, drawNoCard} from './label_card.js';
 import {openExport, openHelp} from './label_dialogs.js';
 import {listen} from './label_events.js';
@@ -429,7 +429,12 @@ async function begin() {
   showModel();
   if (start.full) notify('full', ['The disk is full. Labels cannot be saved until there is room.'], {bad: true});
   else forget('full');
-  start.notes.forEach((text, place) => notify('note-' + place, [isolated(brief(text, 400))], {closes: true}));
+  // A note is shown once in a tab.
+  const read = remembered('notes') ?? [];
+  start.notes.forEach((text, place) => {
+    if (!read.includes(text)) notify('note-' + place, [isolated(brief(text, 400))], {closes: true});
+  });
+  remember('notes', start.notes);
   await Promise.all([queue.fill(true), map.map ? map.reload() : map.load(start.map, start.n)]);
   await map.move(start.map);
   show(state.stage);
