@@ -266,9 +266,10 @@ class PointMap {
 
   // Crowds get smaller points, and points grow a little as one comes nearer.
   #size(n) {
-    const zoom = this.view.scale / this.#home().scale, small = this.view.width < 480 ? 0.8 : 1;
+    const {width, scale} = this.view, zoom = scale / this.#home().scale;
+    const room = width < 480 ? 0.8 : Math.max(1, Math.min(2, width / 1200));
     const size = Math.min(9, Math.max(2, 8 * (3000 / n) ** 0.3));
-    return small * size * Math.max(1, Math.min(2.5, zoom ** 0.3));
+    return room * size * Math.max(1, Math.min(2.5, zoom ** 0.3));
   }
 
   // Trace shapes over the points with the next frame. The points themselves are painted only if they changed.
