@@ -46,7 +46,7 @@ export class Why {
     tile.append(named(label, this.options.classes().indexOf(label)), ...each.picture ? [] : [cut(each.id)],
       shareBar(share));
     tile.title = `${brief(each.id, 300)}: ${text}`;
-    tile.setAttribute('aria-label', `Row ${brief(each.id)}, ${brief(label)}, ${text}`);
+    tile.setAttribute('aria-label', `Row ${brief(each.id)}, ${brief(label ?? 'no label')}, ${text}`);
     return tile;
   }
 
@@ -56,7 +56,7 @@ export class Why {
       const label = member.label ?? member.predicted, opener = button(cut(member.id), 'link', () =>
         this.options.onOpen(member.row));
       return make('tr', '', Object.assign(make('th', '', opener), {scope: 'row'}),
-        make('td', '', label === null ? '' : named(label, classes.indexOf(label)), ' ',
+        make('td', '', named(label, classes.indexOf(label)), ' ',
           make('small', '', member.label === null ? 'guess' : 'label')),
         make('td', 'weight', percent(member.weight), shareBar(member.weight / most)));
     });
