@@ -27,7 +27,6 @@ export class LabelMap {
       element.dataset.mode = mode;
       return element;
     }), keycap('M'));
-    find('loop').addEventListener('click', () => this.toggleLoop());
     for (const element of document.querySelectorAll('[data-zoom]')) element.addEventListener('click', () => {
       if (Number(element.dataset.zoom)) this.map?.zoom(Number(element.dataset.zoom));
       else this.map?.showAll();

@@ -29,8 +29,9 @@ export function thumbnail({row, picture}, side = 96) {
   return image;
 }
 
-/** Return the name of a class beside its mark. @param {string} name @param {number} place */
-export const named = (name, place) => make('span', 'named', classMark(place), cut(name));
+/** Return the name of a class beside its mark. @param {string|null} name @param {number} place */
+export const named = (name, place) => make('span', 'named', classMark(place),
+  name === null ? make('span', '', 'no label') : cut(name));
 
 /** Return the id of a row as text. @param {string} id @param {number} [most] */
 export const idOf = (id, most = 60) => isolated(brief(id, most));

@@ -13,7 +13,7 @@ export class Recent {
    * @param {(entry: object) => void} options.onOpen
    */
   constructor(options) {
-    Object.assign(this, {options, kept: [], own: []});
+    Object.assign(this, {options, kept: [], own: [], opened: 0});
   }
 
   /** Take the server's list, newest first. */
@@ -27,7 +27,7 @@ export class Recent {
 
   /** Show what was decided here, at once. @param {object} about @returns {object} */
   add(about) {
-    const entry = {...about, state: 'saving'};
+    const entry = {state: 'saving', ...about};
     this.own.unshift(entry);
     this.draw();
     return entry;
@@ -45,7 +45,10 @@ export class Recent {
     const isOwn = each => this.own.some(mine => mine.event ? mine.event === each.event :
       each.window === this.options.window && each.event > mine.seen && each.row === mine.row &&
         each.label === mine.label);
-    return [...this.own, ...this.kept.filter(each => !isOwn(each))].slice(0, MOST);
+    // What was refused stands where it was tried, and what is on its way on top.
+    const age = each => each.event ?? (each.state === 'refused' ? each.seen + 0.5 : Infinity);
+    const all = [...this.own, ...this.kept.filter(each => !isOwn(each))];
+    return all.sort((a, b) => age(a) === age(b) ? 0 : age(b) - age(a)).slice(0, MOST);
   }
 
   /** Take the newest entry of a row away, which is undone. @param {number} row */
@@ -65,10 +68,9 @@ export class Recent {
   #tile(entry) {
     const {classes, window, onOpen} = this.options, state = entry.state ?? 'saved';
     const tile = button(thumbnail(entry), 'tile ' + state, () => onOpen(entry));
-    tile.append(entry.label === null ? make('span', 'named', 'label taken away') :
-      named(entry.label, classes().indexOf(entry.label)));
+    tile.append(named(entry.label, classes().indexOf(entry.label)));
     tile.append(entry.count > 1 ? make('span', 'cut', howMany(entry.count, 'row')) : cut(entry.id));
-    const foreign = entry.window && entry.window !== window ? 'other window' : null;
+    const foreign = entry.window && entry.window !== window ? 'elsewhere' : null;
     tile.append(make('small', 'state', foreign ?? STATES[state]));
     Object.assign(tile.dataset, {row: entry.row, state});
     return tile;

@@ -1,5 +1,5 @@
 // The explanation of a guess: the labelled rows that it comes from, and the hyperedges that carried it.
-import {button, cut, make, percent} from './elements.js';
+import {brief, button, cut, make, percent} from './elements.js';
 import {ask} from './label_api.js';
 import {find, named, shareBar, thumbnail} from './label_parts.js';
 
@@ -43,8 +43,10 @@ export class Why {
 
   #tile(each, label, text, share) {
     const tile = button(thumbnail(each), 'tile', () => this.options.onOpen(each.row));
-    tile.append(named(label, this.options.classes().indexOf(label)), cut(each.id), make('small', '', text),
+    tile.append(named(label, this.options.classes().indexOf(label)), ...each.picture ? [] : [cut(each.id)],
       shareBar(share));
+    tile.title = `${brief(each.id, 300)}: ${text}`;
+    tile.setAttribute('aria-label', `Row ${brief(each.id)}, ${brief(label ?? 'no label')}, ${text}`);
     return tile;
   }
 
@@ -54,7 +56,7 @@ export class Why {
       const label = member.label ?? member.predicted, opener = button(cut(member.id), 'link', () =>
         this.options.onOpen(member.row));
       return make('tr', '', Object.assign(make('th', '', opener), {scope: 'row'}),
-        make('td', '', label === null ? '' : named(label, classes.indexOf(label)), ' ',
+        make('td', '', named(label, classes.indexOf(label)), ' ',
           make('small', '', member.label === null ? 'guess' : 'label')),
         make('td', 'weight', percent(member.weight), shareBar(member.weight / most)));
     });
