@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.kernels.incidence import Segments
+from dahgnn.threads import one_blas_thread
 
 # Rows that are clustered, and numbers in them: 5,000 images of 784 pixels take a fifth of a second.
 _MOST_ROWS, _MOST_NUMBERS = 20_000, 4_000_000
@@ -90,7 +91,7 @@ def _centres(points: Tensor, count: int, seed: int) -> Tensor:
     from sklearn.exceptions import ConvergenceWarning
 
     means = KMeans(min(count, len(points)), n_init=1, max_iter=_STEPS, random_state=seed)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
         means.fit(points.numpy())
     return torch.from_numpy(means.cluster_centers_).float()

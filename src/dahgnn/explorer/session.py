@@ -288,6 +288,7 @@ class Session:
             self._mask(held),
             self._scores,
             self._handed_out + len(held),
+            list(self.counts().values()),
         )
 
     def _mask(self, rows: Sequence[int]) -> NDArray[np.bool_]:
