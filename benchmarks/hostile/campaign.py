@@ -124,7 +124,7 @@ def _warm_up() -> None:
     for name in (
         "jinja2", "pandas", "plotly.graph_objects", "pyarrow.parquet", "rich.progress", "sklearn.ensemble",
         "dahgnn.cli.commands", "dahgnn.cli.display", "dahgnn.report.fit_folder", "dahgnn.report.reproduce",
-        "dahgnn.images.preparation",
+        "dahgnn.images.preparation", "dahgnn.explorer.run",
     ):  # fmt: skip
         __import__(name)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from hostile.prepared import copied, use_small_images, write_experiment
+from hostile.prepared import copied, serve_nobody, use_small_images, write_experiment
 from hostile.results import FIT, demand_written
 from hostile.sheets import LABEL, OLD
 from hostile.trial import OK, Trial
@@ -122,6 +122,15 @@ def _suggest(trial: Trial) -> None:
     trial.command("suggest", model, "-n", trial.pick(NUMBERS), *_perhaps_json(trial, "suggest"))
 
 
+def _label(trial: Trial) -> None:
+    """Open a table to label it, with odd options; whoever could begin ends at once."""
+    table = copied(trial.ready, f"{OLD}.csv", trial.folder)
+    before = table.read_bytes()
+    words = ("label", table, "--label", LABEL, "--no-browser", "--map", "pca")
+    trial.command(*words, *_with_odd(trial, "label"), before=serve_nobody)
+    trial.demand(table.read_bytes() == before, "lost", "label changed the table")
+
+
 def _reproduce(trial: Trial) -> None:
     write_experiment(trial.folder)
     odd = _with_odd(trial, "reproduce")
@@ -167,6 +176,7 @@ def _help(trial: Trial) -> None:
         "predict",
         "explain",
         "suggest",
+        "label",
         "report",
         "reproduce",
         "features",
@@ -185,6 +195,7 @@ COMMANDS: dict[str, Callable[[Trial], None]] = {
     "predict with a typo": _predict_typo,
     "explain": _explain,
     "suggest": _suggest,
+    "label": _label,
     "reproduce": _reproduce,
     "fit again": _fit,
     "reproduce an unknown spec": _reproduce_unknown,

@@ -79,6 +79,13 @@ def _sound(folder: Path, *words: str, before: Callable[[], object] | None = None
     return ended
 
 
+def serve_nobody() -> None:
+    """Let ``dahgnn label`` end as soon as it would wait for a browser; for a child."""
+    import uvicorn
+
+    uvicorn.Server.run = lambda *_, **__: None  # type: ignore[method-assign]
+
+
 def use_small_images() -> None:
     """Let ``dahgnn features`` train a tiny CNN on a few striped images instead of CIFAR-10; for a child."""
     import torch
