@@ -122,6 +122,7 @@ def look(page, address: str, kinds: np.ndarray) -> dict[str, float]:
         page.wait_for_timeout(100)
     found["frames_a_second"] = page.evaluate("() => window.frames_")
     frames.dispose()
+    page.wait_for_selector("#card[data-row]")
     named: set[str] = set()
     for _ in range(12):
         row = page.locator("#card").get_attribute("data-row")
