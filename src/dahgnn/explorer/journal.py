@@ -30,6 +30,7 @@ from dahgnn.explorer.journal_file import (
     stored_text,
     text_of,
     unwritten,
+    use_wal,
 )
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Journal:
                 check_content(path, connection, about)
             with refusing(path), contextlib.ExitStack() as stack:
                 connection = stack.enter_context(contextlib.closing(connect(path, "rw")))
+                use_wal(connection)
                 journal = cls(path, connection, _fold(path, connection), lock)
                 stack.pop_all()
                 return journal
