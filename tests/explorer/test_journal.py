@@ -8,6 +8,8 @@ import sys
 import threading
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -122,6 +124,39 @@ def test_texts_that_look_alike_stay_apart(path):
     with Journal.open(path, ABOUT) as journal:
         found = [journal.state().label(row) for row in rows]
     assert found == [f"label {number}" for number in range(len(rows))]
+
+
+actions = st.tuples(
+    st.sampled_from(["label", "skip", "keep", "undo"]),
+    st.sets(st.sampled_from("abc"), min_size=1).map(sorted),
+    st.sampled_from(["cat", "dog", None]),
+    st.sampled_from(["one", "two"]),
+    st.none() | st.integers(0, 8),  # what the window has seen, or which event it undoes
+)
+
+
+@settings(max_examples=30)
+@given(st.lists(actions, max_size=15))
+def test_what_the_file_holds_amounts_to_what_the_journal_says(drawn):
+    with TemporaryDirectory() as folder:
+        path, refused = Path(folder) / "labels.sqlite", 0
+        with Journal.open(path, ABOUT) as journal:
+            for number, (kind, rows, name, window, known) in enumerate(drawn):
+                try:
+                    if kind == "undo":
+                        journal.undo(key=str(number), window=window, event=known)
+                    else:
+                        said = {"kind": kind, "rows": rows, "label": name, "seen": known}
+                        journal.write(NewEvent(key=str(number), window=window, **said))
+                except (ConflictError, NothingToUndoError):
+                    refused += 1
+            state, events = journal.state(), journal.events()
+        assert len(events) == len(drawn) - refused
+        again = JournalState()
+        for event in events:
+            again.apply(event)
+        with Journal.open(path, ABOUT) as journal:
+            assert journal.state() == state == again
 
 
 def test_many_rows_are_one_event(path):
@@ -239,6 +274,30 @@ def test_a_limit_on_the_size_of_files_is_like_a_full_disk(path):
             resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     with Journal.open(path, ABOUT) as journal:
         assert journal.events() == kept
+
+
+def test_a_journal_is_made_whole_or_not_at_all(path):
+    """Whatever the size at which a disk is full."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    made = []
+    for size in range(0, 80_000, 4_000):
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
+            Journal.open(path, ABOUT).close()
+        except (ValueError, JournalFullError) as error:
+            made.append(str(error))
+        else:
+            made.append("")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        assert not made[-1] or "ake room" in made[-1]
+        if path.exists():
+            with Journal.open(path, ABOUT) as journal:
+                journal.write(label("1"))
+            path.unlink()
+        assert [each.name for each in path.parent.iterdir()] == [f".{path.name}.lock"]
+    assert made[0]
+    assert not made[-1]
 
 
 @contextmanager

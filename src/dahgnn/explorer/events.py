@@ -177,7 +177,7 @@ class JournalState:
 
     def _add(self, action: Event) -> None:
         alone = (action.number,)  # shared by all rows that have no other action: there may be a million
-        histories = dict.fromkeys(action.rows, alone)
+        histories: dict[str, tuple[int, ...]] = dict.fromkeys(action.rows, alone)
         for row in histories.keys() & self._history.keys():
             histories[row] = self._history[row] + alone
         self._history.update(histories)
@@ -194,10 +194,11 @@ class JournalState:
         del self._standing[undone]
         for row in undo.rows:
             self._history[row] = tuple(number for number in self._history[row] if number != undone)
-            last = self._last_of(row, ("label", "skip"))
-            (self.skipped.add if last is not None and last.kind == "skip" else self.skipped.discard)(row)
-            keep = self._last_of(row, ("keep",))
+            self.skipped.discard(row)
             self.kept.pop(row, None)
+            last, keep = self._last_of(row, ("label", "skip")), self._last_of(row, ("keep",))
+            if last is not None and last.kind == "skip":
+                self.skipped.add(row)
             if keep is not None:
                 self.kept[row] = keep.label
 

@@ -30,6 +30,7 @@ from dahgnn.explorer.journal_file import (
     stored_text,
     text_of,
     unwritten,
+    use_wal,
 )
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class ConflictError(Exception):
     """
 
     def __init__(self, rows: Sequence[str]) -> None:
-        count = f"{len(rows)} of these rows were" if len(rows) > 1 else "This row was"
-        super().__init__(f"{count} changed in another window meanwhile. Look again before you label.")
+        which = f"{len(rows)} of these rows were" if len(rows) > 1 else "This row was"
+        super().__init__(f"{which} changed in another window meanwhile. Look again before you label.")
         self.rows = tuple(rows)
 
 
@@ -83,6 +84,8 @@ class Journal:
         ValueError
             If the file is no journal, damaged, of other data, of a newer format, cannot be read or written,
             or if another process has it open. The file is left as it is.
+        JournalFullError
+            If the disk is full or broken.
         """
         if path.exists() and not path.is_file():
             raise ValueError(f"The journal {path} must be a file. Got a folder or device. Move it away.")
@@ -95,6 +98,7 @@ class Journal:
                 check_content(path, connection, about)
             with refusing(path), contextlib.ExitStack() as stack:
                 connection = stack.enter_context(contextlib.closing(connect(path, "rw")))
+                use_wal(connection)
                 journal = cls(path, connection, _fold(path, connection), lock)
                 stack.pop_all()
                 return journal

@@ -20,6 +20,9 @@ _APPLICATION = 0x44414847
 _MAGIC = b"SQLite format 3\x00"
 _HEADER = 100  # bytes that every SQLite file has
 
+# Files of SQLite's beside its own.
+_ENDINGS = ("-wal", "-journal", "-shm")
+
 # How long to wait while another program, such as SQLite's shell, holds the file.
 _PATIENCE = 5.0
 # A loop around many rows may let the WAL grow; behind it the file is cut to this size again.
@@ -84,48 +87,57 @@ def lock_journal(path: Path) -> BaseFileLock:
 
 def create(path: Path, about: Mapping[str, str]) -> None:
     """Make a journal without events; a file is there whole or not at all."""
-    for ending in ("-wal", "-journal"):
+    for ending in _ENDINGS[:2]:
         rest = path.with_name(path.name + ending)
         if rest.exists():  # SQLite would take it for a part of the new file
             message = f"There is {rest} without the journal {path}, whose labels it holds in part."
             raise ValueError(f"{message} Move that back, or this away.")
     try:
-        with replacing(path) as temporary, contextlib.closing(connect(temporary, "rw")) as connection:
-            triggers = [
-                _APPEND_ONLY.format(table=table, change=change)
-                for table in ("about", "events", "event_rows")
-                for change in ("UPDATE", "DELETE")
-            ]
-            connection.executescript(f"BEGIN; {_SCHEMA} {''.join(triggers)}")
-            values = [(stored_text(name), stored_text(value)) for name, value in about.items()]
-            connection.executemany("INSERT INTO about VALUES (?, ?)", values)
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-            connection.execute("COMMIT")
+        with replacing(path) as temporary:
+            try:
+                with contextlib.closing(connect(temporary, "rw")) as connection:
+                    _write_schema(connection, about)
+            finally:
+                for ending in _ENDINGS:
+                    temporary.with_name(temporary.name + ending).unlink(missing_ok=True)
     except sqlite3.Error as error:
         raise unwritten(path, error) from error
     except OSError as error:
         raise _closed(path, error) from error
 
 
+def _write_schema(connection: sqlite3.Connection, about: Mapping[str, str]) -> None:
+    triggers = [
+        _APPEND_ONLY.format(table=table, change=change)
+        for table in ("about", "events", "event_rows")
+        for change in ("UPDATE", "DELETE")
+    ]
+    connection.executescript(f"BEGIN; {_SCHEMA} {''.join(triggers)}")
+    values = [(stored_text(name), stored_text(value)) for name, value in about.items()]
+    connection.executemany("INSERT INTO about VALUES (?, ?)", values)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+    connection.execute("COMMIT")
+    # Not before: what is in the WAL when a connection closes may stay there on a broken disk, without a word.
+    use_wal(connection)
+
+
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open the file for reading alone ("ro"), or for writing as a journal must be written ("rw")."""
-    connection = sqlite3.connect(
+    """Open the file for reading alone ("ro"), or for reading and writing ("rw")."""
+    return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
         timeout=_PATIENCE,
         isolation_level=None,  # transactions begin and end where we say so
         check_same_thread=False,
     )
-    if mode == "rw":
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")  # an fsync for each transaction
-            connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
-        except BaseException:
-            connection.close()
-            raise
-    return connection
+
+
+def use_wal(connection: sqlite3.Connection) -> None:
+    """Let transactions go to the WAL, each with an fsync."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
 
 
 def check_header(path: Path) -> None:
