@@ -8,7 +8,7 @@ import {listen} from './label_events.js';
 import {assignKeys} from './label_keys.js';
 import {LabelMap} from './label_map.js';
 import {closeNotices, forget, notify, tell} from './label_notices.js';
-import {find, say} from './label_parts.js';
+import {find, hint} from './label_parts.js';
 import {drawModel, drawProgress} from './label_progress.js';
 import {CardQueue} from './label_queue.js';
 import {Recent} from './label_recent.js';
@@ -73,9 +73,9 @@ const commands = {
   likeliest() {
     const {card} = stage;
     if (stage.scene.kind === 'doubtful') decisions.keep();
-    else if (card?.hidden) say('The guess of an audit row is hidden. Choose a class.');
+    else if (card?.hidden) hint('The guess of an audit row is hidden. Choose a class.');
     else if (card?.likely?.length) decisions.label(card.likely[0][0]);
-    else say('There is no guess yet. Choose a class.');
+    else hint('There is no guess yet. Choose a class.');
   },
   newClass() {
     if (stage.scene.kind === 'changed') stage.showQueue();
@@ -95,8 +95,8 @@ const commands = {
       showModel();
     } catch (error) { tell(error); }
   },
-  colour() { say('The map is coloured by ' + map.nextMode()); },
-  loop() { say(map.toggleLoop() ? 'Draw around rows on the map' : 'The map moves again'); },
+  colour() { hint('The map is coloured by ' + map.nextMode()); },
+  loop() { hint(map.toggleLoop() ? 'Draw around rows on the map' : 'The map moves again'); },
   doubtful() { stage.openDoubtful(); },
   changed() { stage.openChanged(); },
   queue() { stage.showQueue(); },

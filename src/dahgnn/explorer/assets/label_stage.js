@@ -5,7 +5,7 @@ import {ask} from './label_api.js';
 import {drawCard, drawNoCard} from './label_card.js';
 import {Doubtful, drawChanged} from './label_lists.js';
 import {notify, tell} from './label_notices.js';
-import {find, howMany, say} from './label_parts.js';
+import {find, hint, howMany, say} from './label_parts.js';
 import {preload} from './label_queue.js';
 import {drawSheet, drawSheetChoices} from './label_sheet.js';
 import {Why} from './label_why.js';
@@ -132,7 +132,7 @@ export class Stage {
   /** Show what is inside a loop. @param {Int32Array} found */
   async openSheet(found) {
     const rows = [...found];
-    if (!rows.length) return say('No row is inside the loop.');
+    if (!rows.length) return hint('No row is inside the loop.');
     this.show({kind: 'sheet', rows});
     say(howMany(rows.length, 'row') + ' inside the loop');
     try {

@@ -67,8 +67,8 @@ class PointMap {
   }
 
   /**
-   * Show that the page has changed the looks of a few points, in the arrays that it gave. They are painted onto
-   * the picture that is there, which takes no longer where there are a million others.
+   * Show that the page has changed the looks of a few points, in the arrays that it gave. Marked ones are painted
+   * onto the picture that is there, which takes no longer where there are a million others.
    *
    * @param {number[]} points
    */
