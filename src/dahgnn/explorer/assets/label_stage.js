@@ -80,7 +80,8 @@ export class Stage {
     this.drawn = card;
     drawCard(card, {classes: state.classes, keys: state.keys, notes: this.#notes(card), onLabel: this.onLabel});
     this.#showActions();
-    this.map.choose(card.row);
+    // The queue leaps from place to place; a map that leapt along would be no map.
+    this.map.choose(card.row, !this.isQueue);
     this.why.show(card);
   }
 
@@ -112,7 +113,7 @@ export class Stage {
     const {card, scene: {kind}} = this;
     find('keep').hidden = kind !== 'doubtful';
     find('clear').hidden = !card || card.label === null;
-    find('back').hidden = kind === 'queue';
+    find('back').hidden = kind !== 'row';
     find('skip').firstChild.textContent = kind === 'doubtful' ? 'next ' : 'skip ';
     find('skip').hidden = !card || kind === 'row';
   }
