@@ -4,7 +4,7 @@ import {brief, count, isolated} from './elements.js';
 import {newKey} from './label_api.js';
 import {closeNotice, forget, noSession, notify, tell} from './label_notices.js';
 import {Outbox} from './label_outbox.js';
-import {howMany, say} from './label_parts.js';
+import {hint, howMany, say} from './label_parts.js';
 
 const isLabel = entry => entry.path === '/api/label';
 const aboutOf = card => ({id: card.id, picture: card.picture});
@@ -39,8 +39,11 @@ export class Decisions {
 
   /** Send what an earlier page of this window could not. */
   resume() {
-    for (const entry of this.outbox.resume())
-      if (isLabel(entry)) this.shown.set(entry.body.key, this.recent.add(entry.about));
+    for (const {path, body, about} of this.outbox.resume()) {
+      if (path !== '/api/label') continue;
+      this.shown.set(body.key, this.recent.add(about));
+      this.map.setLabels(body.rows, body.rows.map(() => body.label));
+    }
     this.#showOutbox();
   }
 
@@ -51,15 +54,14 @@ export class Decisions {
     const {card, scene} = this.stage;
     if (scene.kind === 'sheet') return this.#labelSheet(name);
     if (!card) return;
-    const before = this.#send([card.row], name, card.way, aboutOf(card));
-    this.done.push({rows: [card.row], before, card, scene});
-    say(`Row ${brief(card.id)}: ${name === null ? 'no label' : brief(name)}` + verdict(card, name));
+    this.#send([card.row], name, card.way, aboutOf(card), {card, scene});
+    say(`Row ${brief(card.id)}: ${name === null ? 'no label' : brief(name)}`);
+    if (card.hidden && card.likely?.length) hint(verdict(card, name));
     this.stage.goOn(true);
   }
   #labelSheet(name) {
-    const {scene, queue} = this.stage, {rows} = scene;
-    const before = this.#send(rows, name, 'loop', {id: '', picture: this.state.start.pictures});
-    this.done.push({rows, before, scene});
+    const {scene, scene: {rows}, queue} = this.stage;
+    this.#send(rows, name, 'loop', {id: '', picture: this.state.start.pictures}, {scene});
     say(`${howMany(rows.length, 'row')}: ${brief(name)}`);
     queue.drop(new Set(rows));
     this.stage.showQueue();
@@ -69,8 +71,7 @@ export class Decisions {
     const {stage} = this, {card} = stage;
     if (!card) return;
     if (stage.isQueue) {
-      this.#add('/api/skip', {row: card.row, seen: this.state.version}, aboutOf(card));
-      this.done.push({rows: [], before: [], card, scene: stage.scene});
+      this.#sendOne('/api/skip');
       say(`Row ${brief(card.id)}: skipped`);
     }
     stage.goOn(false);
@@ -79,8 +80,7 @@ export class Decisions {
   /** Keep a label that looked doubtful. */
   keep() {
     const {card} = this.stage;
-    this.#add('/api/keep', {row: card.row, seen: this.state.version}, aboutOf(card));
-    this.done.push({rows: [], before: [], card, scene: this.stage.scene});
+    this.#sendOne('/api/keep');
     say(`Row ${brief(card.id)}: its label is kept`);
     this.stage.goOn(true);
   }
@@ -88,14 +88,14 @@ export class Decisions {
   /** Undo the last action of this window. */
   undo() {
     const last = this.done.pop();
-    this.#add('/api/undo', {event: null}, {known: Boolean(last)});
+    this.#add('/api/undo', {event: null}, {expects: last?.rows[0] ?? last?.card.row});
     if (!last) return;
     const {rows, before, card, scene} = last;
     if (rows.length) {
       this.map.setLabels(rows, before);
       this.recent.undo(rows[0]);
     }
-    say('Undone' + (card ? `: row ${brief(card.id)}` : ''));
+    hint('Undone' + (card ? `: row ${brief(card.id)}` : ''));
     if (!card) return this.stage.show(scene);
     if (rows.length) [card.label] = before;
     this.stage.bringBack(card, scene);
@@ -103,22 +103,29 @@ export class Decisions {
 
   /** Undo one action, that labelled many rows. @param {{event: number}} together */
   undoTogether({event}) {
-    this.#add('/api/undo', {event}, {known: true});
+    this.#add('/api/undo', {event}, {expects: this.stage.card.row});
     this.done = [];
     this.stage.leave();
   }
 
   #add(path, body, about) { return this.outbox.add(path, {window: this.window, ...body}, about); }
 
-  // Show labels at once, send them, and return the labels that were there.
-  #send(rows, label, way, about) {
+  // Send what concerns the row on the stage, and changes no label.
+  #sendOne(path) {
+    const {card, scene} = this.stage;
+    const entry = this.#add(path, {row: card.row, seen: this.state.version}, aboutOf(card));
+    this.done.push({key: entry.body.key, rows: [], before: [], card, scene});
+  }
+
+  // Show labels at once, and send them.
+  #send(rows, label, way, about, from) {
     const {classes, version: seen} = this.state, before = rows.map(row => this.map.labelOf(row));
     if (label !== null && !classes.includes(label)) this.onClasses([...classes, label]);
     const what = {...about, row: rows[0], count: rows.length, label, way, window: this.window, seen};
     this.map.setLabels(rows, rows.map(() => label));
     const entry = this.#add('/api/label', {rows, label, way, seen}, what);
     this.shown.set(entry.body.key, this.recent.add({...what, state: entry.state}));
-    return before;
+    this.done.push({key: entry.body.key, rows, before, ...from});
   }
 
   // --- What the server says to it ---
@@ -138,16 +145,22 @@ export class Decisions {
     this.onAnswer(answer);
     Object.assign(this.shown.get(entry.body.key) ?? {}, {state: 'saved', event: answer.event});
     this.shown.delete(entry.body.key);
-    if (entry.path !== '/api/undo' || !answer.rows?.length) return;
-    this.map.setLabels(answer.rows, answer.labels);
-    // After a reload only the server knows what the last action was.
-    if (!entry.about.known) this.stage.openRow(answer.rows[0], 'recent');
+    if (entry.path === '/api/undo') this.#undone(entry, answer);
+  }
+
+  #undone({about}, {rows, labels}) {
+    // Many rows are not listed.
+    if (!rows) return this.map.reload().catch(tell);
+    this.map.setLabels(rows, labels);
+    // After a reload of the page only the server knows what the last action was.
+    if (!rows.includes(about.expects)) this.stage.openRow(rows[0], 'recent');
   }
 
   #refused(entry, refusal) {
     const own = this.shown.get(entry.body.key);
     Object.assign(own ?? {}, {state: 'refused'});
-    if (refusal.status === 404 && entry.path === '/api/undo') return say('There is nothing to undo.');
+    this.done = this.done.filter(each => each.key !== entry.body.key);
+    if (refusal.status === 404 && entry.path === '/api/undo') return hint('There is nothing to undo.');
     // What was shown at once is not so.
     this.map.reload().catch(tell);
     if (refusal.status === 409 && isLabel(entry)) this.#tellConflict(entry, refusal.body, own);
@@ -167,15 +180,13 @@ export class Decisions {
       '. Yours, ', label === null ? 'no label' : isolated(brief(label)), ', is not saved.'], {bad: true, actions: [
       ['use mine', event => {
         close(event);
-        this.done.push({rows, before: this.#send(rows, label, way, about), scene: this.stage.scene});
+        this.#send(rows, label, way, about, {scene: this.stage.scene});
       }],
       ['keep theirs', close]]});
   }
 }
 
-// An audit row's guess was hidden; now it may be told.
-function verdict({hidden, likely}, name) {
-  if (!hidden || !likely?.length) return '';
-  const [[guess]] = likely;
-  return guess === name ? '. The model had guessed the same.' : `. The model had guessed ${brief(guess)}.`;
+// The guess of an audit row was hidden; now it may be told.
+function verdict({id, likely: [[guess]]}, name) {
+  return `Row ${brief(id, 40)}: the model had guessed ${guess === name ? 'the same' : brief(guess)}.`;
 }

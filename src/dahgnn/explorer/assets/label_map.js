@@ -108,9 +108,10 @@ export class LabelMap {
     if (this.map) this.#draw();
   }
 
-  choose(row, links = []) {
-    this.map?.setChosen(row, links);
-    if (row >= 0) this.map?.reach(row);
+  /** Ring a row; −1 is none. @param {number} row @param {boolean} [reach] - Pan to it, if it cannot be seen. */
+  choose(row, reach = false) {
+    this.map?.setChosen(row);
+    if (reach) this.map?.reach(row);
   }
   link(links) { this.map?.setChosen(this.map.chosen, links); }
   toggleLoop() {

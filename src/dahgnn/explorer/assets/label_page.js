@@ -8,7 +8,7 @@ import {listen} from './label_events.js';
 import {assignKeys} from './label_keys.js';
 import {LabelMap} from './label_map.js';
 import {closeNotices, forget, notify, tell} from './label_notices.js';
-import {find, say} from './label_parts.js';
+import {find, hint} from './label_parts.js';
 import {drawModel, drawProgress} from './label_progress.js';
 import {CardQueue} from './label_queue.js';
 import {Recent} from './label_recent.js';
@@ -73,9 +73,9 @@ const commands = {
   likeliest() {
     const {card} = stage;
     if (stage.scene.kind === 'doubtful') decisions.keep();
-    else if (card?.hidden) say('The guess of an audit row is hidden. Choose a class.');
+    else if (card?.hidden) hint('The guess of an audit row is hidden. Choose a class.');
     else if (card?.likely?.length) decisions.label(card.likely[0][0]);
-    else say('There is no guess yet. Choose a class.');
+    else hint('There is no guess yet. Choose a class.');
   },
   newClass() {
     if (stage.scene.kind === 'changed') stage.showQueue();
@@ -95,8 +95,8 @@ const commands = {
       showModel();
     } catch (error) { tell(error); }
   },
-  colour() { say('The map is coloured by ' + map.nextMode()); },
-  loop() { say(map.toggleLoop() ? 'Draw around rows on the map' : 'The map moves again'); },
+  colour() { hint('The map is coloured by ' + map.nextMode()); },
+  loop() { hint(map.toggleLoop() ? 'Draw around rows on the map' : 'The map moves again'); },
   doubtful() { stage.openDoubtful(); },
   changed() { stage.openChanged(); },
   queue() { stage.showQueue(); },
@@ -112,8 +112,8 @@ const BUTTONS = {undo: 'undo', skip: 'skip', keep: 'likeliest', clear: 'clear', 
   loop: 'loop', 'show-queue': 'queue', 'show-doubtful': 'doubtful', 'show-changed': 'changed',
   'show-export': 'exports', 'show-help': 'help', 'leave-sheet': 'leave', 'leave-changed': 'leave'};
 for (const [id, name] of Object.entries(BUTTONS)) find(id).addEventListener('click', () => commands[name]());
-for (const id of ['card-class', 'sheet-class'])
-  makeClassField(find(id), () => state.classes, name => decisions.label(name));
+for (const [id, does] of [['card-class', 'label'], ['sheet-class', 'label all']])
+  makeClassField(find(id), () => state.classes, does, name => decisions.label(name));
 listenToKeys(() => state.keys, name => commands[name](), place => decisions.label(state.classes[place]));
 find('search').addEventListener('submit', async event => {
   event.preventDefault();

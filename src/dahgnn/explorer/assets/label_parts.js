@@ -9,6 +9,15 @@ export function say(text) {
   find('said').textContent = text;
 }
 
+const HINT = 3200;
+/** Tell everybody what happened, for a moment. @param {string} text */
+export function hint(text) {
+  const shown = find('hint');
+  say(text);
+  shown.textContent = text;
+  shown.animate([{opacity: 1}, {opacity: 1, offset: 0.85}, {opacity: 0}], {duration: HINT});
+}
+
 /** Return a cap of a key as it looks on a keyboard. @param {string} name */
 export const keycap = name => make('kbd', '', name);
 

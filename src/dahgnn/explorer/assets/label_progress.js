@@ -7,7 +7,7 @@ export function drawProgress(progress, n) {
   const {labelled, audits, accuracy, low, high, says, helps, history} = progress;
   const share = Object.assign(make('progress'), {max: n, value: labelled});
   share.setAttribute('aria-label', 'Rows with a label');
-  const counts = make('p', 'counts', make('b', '', count(labelled)), ` of ${howMany(n, 'row')} labelled`, share);
+  const counts = make('p', 'progress-counts', make('b', '', count(labelled)), ` of ${howMany(n, 'row')} labelled`, share);
   const known = accuracy !== null && accuracy !== undefined;
   const number = make('p', 'accuracy', make('b', '', known ? percent(accuracy) : '–'), make('span', '',
     known ? `right, ${percent(low)} to ${percent(high)}` : 'not known yet',
@@ -16,7 +16,7 @@ export function drawProgress(progress, n) {
   const words = make('p', 'says', says ?? '');
   if (hint && !(says ?? '').includes('label')) words.append(' ' + hint);
   find('progress').dataset.helps = helps;
-  find('progress-body').replaceChildren(make('div', 'numbers', counts, number, words), historyChart(history ?? []));
+  find('progress-body').replaceChildren(counts, number, words, historyChart(history ?? []));
 }
 
 const WIDE = 240, HIGH = 76, EDGE = 4;
@@ -50,13 +50,15 @@ export function drawModel(model, training, now = Date.now() / 1000) {
   const words = [model ? `model ${model.number}` : 'no model yet'];
   if (model) words.push(age(Math.max(0, now - model.finished)));
   if (training.waiting) words.push(howMany(training.waiting, 'label') + ' waiting');
-  if (training.running) words.push(training.phase || 'training');
+  if (training.running && !model) words.push('training');
   const text = words.join(' · ');
   if (find('model-age').textContent !== text) find('model-age').textContent = text;
   find('model-age').title = model?.says ?? '';
   const bar = find('training');
   bar.hidden = !training.running;
   bar.value = training.share ?? 0;
+  bar.title = training.phase ?? '';
+  bar.setAttribute('aria-valuetext', training.phase ?? '');
 }
 function age(seconds) {
   if (seconds < 60) return `${Math.round(seconds)} s ago`;

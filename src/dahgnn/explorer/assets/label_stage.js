@@ -5,7 +5,7 @@ import {ask} from './label_api.js';
 import {drawCard, drawNoCard} from './label_card.js';
 import {Doubtful, drawChanged} from './label_lists.js';
 import {notify, tell} from './label_notices.js';
-import {find, howMany, say} from './label_parts.js';
+import {find, hint, howMany, say} from './label_parts.js';
 import {preload} from './label_queue.js';
 import {drawSheet, drawSheetChoices} from './label_sheet.js';
 import {Why} from './label_why.js';
@@ -80,7 +80,8 @@ export class Stage {
     this.drawn = card;
     drawCard(card, {classes: state.classes, keys: state.keys, notes: this.#notes(card), onLabel: this.onLabel});
     this.#showActions();
-    this.map.choose(card.row);
+    // The queue leaps from place to place; a map that leapt along would be no map.
+    this.map.choose(card.row, !this.isQueue);
     this.why.show(card);
   }
 
@@ -112,7 +113,7 @@ export class Stage {
     const {card, scene: {kind}} = this;
     find('keep').hidden = kind !== 'doubtful';
     find('clear').hidden = !card || card.label === null;
-    find('back').hidden = kind === 'queue';
+    find('back').hidden = kind !== 'row';
     find('skip').firstChild.textContent = kind === 'doubtful' ? 'next ' : 'skip ';
     find('skip').hidden = !card || kind === 'row';
   }
@@ -132,7 +133,7 @@ export class Stage {
   /** Show what is inside a loop. @param {Int32Array} found */
   async openSheet(found) {
     const rows = [...found];
-    if (!rows.length) return say('No row is inside the loop.');
+    if (!rows.length) return hint('No row is inside the loop.');
     this.show({kind: 'sheet', rows});
     say(howMany(rows.length, 'row') + ' inside the loop');
     try {

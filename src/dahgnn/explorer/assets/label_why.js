@@ -26,7 +26,7 @@ export class Why {
     if (card.hidden || !card.model) return;
     const asked = this.asked, why = await ask(`/api/rows/${card.row}/why`).catch(() => null);
     if (asked !== this.asked || !why?.model) return;
-    find('why-body').replaceChildren(...this.#labelled(why), ...why.hyperedges.map(edge => this.#edge(edge)));
+    find('why-body').replaceChildren(...this.#labelled(why), ...this.#edges(why));
     find('why').hidden = !why.labelled.length && !why.hyperedges.length;
     const most = why.labelled[0]?.weight || 1;
     this.options.onLinks(why.labelled.map(({row, weight}) => [row, Math.min(1, weight / most)]));
@@ -48,6 +48,11 @@ export class Why {
     tile.title = `${brief(each.id, 300)}: ${text}`;
     tile.setAttribute('aria-label', `Row ${brief(each.id)}, ${brief(label ?? 'no label')}, ${text}`);
     return tile;
+  }
+
+  #edges({hyperedges}) {
+    return hyperedges.length ? [make('h3', '', 'Hyperedges that carry it'),
+      ...hyperedges.map(edge => this.#edge(edge))] : [];
   }
 
   #edge({weight, members}) {
