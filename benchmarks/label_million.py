@@ -1,8 +1,8 @@
 """Measure how `dahgnn label` starts and draws a table of a million rows, of which the neighbours are known.
 
-Rows are 16 numbers around 10,000 centres that lie apart, so that the neighbours of a row are found among the hundred
-rows of its centre. Prints the seconds until the address is there and until the map is painted, the frames a second while
-it is moved, the seconds until the first model, and the memory.
+Rows are 16 numbers around 10,000 centres that lie apart, so that the neighbours of a row are found among the
+hundred rows of its centre. Prints the seconds until the address is there and until the map is painted, the
+frames a second while it is moved, the seconds until the first model, and the memory.
 
 Playwright, Chromium and psutil are needed.
 """
@@ -84,7 +84,7 @@ def measure(folder: Path, kinds: np.ndarray, patience: float) -> dict[str, float
 
     command = ["label", "rows.npy", "--neighbors", "near.npy", "--no-browser"]
     begin = time.perf_counter()
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: S603, our own program
         [sys.executable, "-m", "dahgnn", *command], cwd=folder, stdout=subprocess.PIPE, text=True
     )
     try:
@@ -101,7 +101,9 @@ def measure(folder: Path, kinds: np.ndarray, patience: float) -> dict[str, float
             found |= look(page, address, kinds)
             browser.close()
         found["gib_at_end"] = memory().rss / 2**30
-        found["gib_most"] = int(Path(f"/proc/{process.pid}/status").read_text().split("VmHWM:")[1].split()[0]) / 2**20
+        found["gib_most"] = (
+            int(Path(f"/proc/{process.pid}/status").read_text().split("VmHWM:")[1].split()[0]) / 2**20
+        )
     finally:
         process.terminate()
         process.communicate(timeout=120)

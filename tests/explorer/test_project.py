@@ -77,7 +77,9 @@ def test_known_neighbours_are_taken(fruit, tmp_path):
     ],
     ids=["decimal", "other rows", "out of range", "text", "missing"],
 )
-def test_neighbours_that_are_none_are_refused_and_the_journal_is_free_again(fruit, tmp_path, content, message):
+def test_neighbours_that_are_none_are_refused_and_the_journal_is_free_again(
+    fruit, tmp_path, content, message
+):
     path = tmp_path / "near.npy"
     if isinstance(content, bytes):
         path.write_bytes(content)

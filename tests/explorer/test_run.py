@@ -24,7 +24,10 @@ def test_other_machines_are_let_in_only_by_who_knows_what_that_means():
 def test_a_port_that_is_taken_is_told():
     with listening(Place()) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"Nothing can listen at 127.0.0.1:{port}"), listening(Place(port=port)):
+        with (
+            pytest.raises(OSError, match=f"Nothing can listen at 127.0.0.1:{port}"),
+            listening(Place(port=port)),
+        ):
             pass
 
 
