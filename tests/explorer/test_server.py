@@ -346,6 +346,12 @@ def test_labels_lose_the_blanks_around_them_and_keep_what_is_in_them(fresh):
     assert session.labels.classes == [hostile]
 
 
+def test_ways_are_known(fresh):
+    client, _ = fresh
+    client.label([4], "apple", status=422, way="magic")
+    client.label([4], "apple", way="find")
+
+
 def test_doubtful_labels_are_listed_until_they_are_kept_or_changed(tmp_path):
     truth = write_blobs(tmp_path / "fruit.csv", n=90)
     with served(tmp_path / "fruit.csv", options(networks=5)) as client:  # which hold out every label once

@@ -28,7 +28,7 @@ from dahgnn.explorer.pictures import as_png
 from dahgnn.explorer.project import Project
 from dahgnn.explorer.requests import BadRequestError, Body
 from dahgnn.explorer.security import HEADERS, MOST_BYTES, Gate, Message, Receive, Scope, Send, text_headers
-from dahgnn.explorer.session import Action
+from dahgnn.explorer.session import WAYS, Action
 from dahgnn.report.html import clean_values, environment
 
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
@@ -322,12 +322,15 @@ class Pages:
         }
 
     def _action(self, body: Body, *, one: bool = False) -> Action:
+        way = body.text("way", default="")
+        if way and way not in WAYS:
+            raise BadRequestError(f"The field 'way' must be one of {', '.join(WAYS)}.")
         rows = [body.number("row", 0, len(self._session.rows) - 1)] if one else self._rows(body)
         return Action(
             window=body.text("window"),
             key=body.text("key"),
             rows=rows,
-            way=body.text("way", default=""),
+            way=way,
             seen=body.number("seen", 0, 2**62),
         )
 

@@ -40,8 +40,9 @@ from dahgnn.progress import Progress, tell_ensemble_epochs
 
 Array = NDArray[Any]
 
-# Rows that a queue handed out, by the way they were chosen.
+# How rows come to be labelled: by the queue, which chose them in one of these ways, or by the person's choice.
 QUEUE_WAYS = ("diverse", "uncertain", "random", "audit")
+WAYS = (*QUEUE_WAYS, "map", "loop", "doubtful", "recent", "find")
 # A label is at most so long.
 _LONGEST_LABEL = 200
 # A window that has been silent for so many seconds no longer keeps its rows from others.
@@ -124,7 +125,10 @@ class Session:
         self._surroundings, self._make_classifier = surroundings, make_classifier
         self._queue = queue
         self._leases: dict[str, _Lease] = {}
-        self._handed_out = sum(event.way in QUEUE_WAYS for event in self.state.recent())
+        asked = [event for event in self.state.recent() if event.way in QUEUE_WAYS]
+        self._handed_out = len(asked)
+        # Rows that were once audit rows, in order; a dict for that. Some have been labelled otherwise since.
+        self._audited = dict.fromkeys(event.rows[0] for event in reversed(asked) if event.way == "audit")
         if rows.classifier is not None:
             self._take_over(rows.classifier)
 
@@ -231,9 +235,9 @@ class Session:
     def audits(self) -> list[bool]:
         """Return of each audit row whether somebody who has not seen its label was right."""
         found = []
-        for name, event in self.state.label_events():
-            row = self.rows.numbers.get(name)
-            if event.way != "audit" or event.label is None or row is None:
+        for name in self._audited:
+            row, event = self.rows.numbers.get(name), self.state.label_event(name)
+            if row is None or event is None or event.way != "audit" or event.label is None:
                 continue
             opinion = self.model.opinions.get(row) if self.model is not None else None
             if opinion is None and event.predicted:
@@ -367,6 +371,8 @@ class Session:
             for name in event.rows if len(event.rows) <= len(lease.rows) + 1 else ():
                 lease.rows.pop(self.rows.numbers.get(name, -1), None)
         self._handed_out += event.way in QUEUE_WAYS
+        if event.way == "audit":
+            self._audited[event.rows[0]] = None
         relabels = event.kind == "label" or (
             event.undoes is not None and self.state.event(event.undoes).kind == "label"
         )
