@@ -40,7 +40,7 @@ from dahgnn.progress import Progress, tell_ensemble_epochs
 
 Array = NDArray[Any]
 
-# How rows come to be labelled: by the queue, which chose them in one of these ways, or by the person's choice.
+# How rows come to be labelled: by the queue, which chose them in one of these ways, or as a person likes.
 QUEUE_WAYS = ("diverse", "uncertain", "random", "audit")
 WAYS = (*QUEUE_WAYS, "map", "loop", "doubtful", "recent", "find")
 # A label is at most so long.
