@@ -12,11 +12,8 @@ export function drawProgress(progress, n) {
   const number = make('p', 'accuracy', make('b', '', known ? percent(accuracy) : '–'), make('span', '',
     known ? `right, ${percent(low)} to ${percent(high)}` : 'not known yet',
     make('small', '', `from ${howMany(audits, 'audit row')}`)));
-  const hint = {true: 'More labels still help.', false: 'More labels hardly help now.'}[helps];
-  const words = make('p', 'says', says ?? '');
-  if (hint && !(says ?? '').includes('label')) words.append(' ' + hint);
   find('progress').dataset.helps = helps;
-  find('progress-body').replaceChildren(counts, number, words, historyChart(history ?? []));
+  find('progress-body').replaceChildren(counts, number, make('p', 'says', says), historyChart(history));
 }
 
 const WIDE = 240, HIGH = 76, EDGE = 4;
