@@ -25,6 +25,8 @@ export function drawCard(card, {classes, keys, notes = [], onLabel}) {
   find('card-way').textContent = WAYS[card.way] ?? '';
   section.dataset.row = card.row;
   section.dataset.way = card.way;
+  // A picture leaves room for the classes beside it, a text does not.
+  section.classList.toggle('pictured', Boolean(card.image) && !card.texts?.length);
   find('card-notes').replaceChildren(...[...ownNotes(card, classes), ...notes].map(note =>
     make('p', 'sentence', ...note)));
   find('card-body').replaceChildren(...bodyOf(card));
@@ -69,8 +71,10 @@ function pictureOf({image, id}) {
 }
 
 function textOf(name, text) {
-  return make('article', 'text', make('h3', '', isolated(brief(name))), make('p', '', isolated(text)));
+  return make('article', 'text', make('h3', '', isolated(brief(name))), make('p', '', isolated(withLines(text))));
 }
+// The server shows what acts unseen by signs; in a text, lines and tabs may be what they are.
+const withLines = text => text.replace(/␍?␊/g, '\n').replaceAll('␉', '\t');
 
 function cellsOf({cells, columns}) {
   const rows = cells.map(([name, text]) => {

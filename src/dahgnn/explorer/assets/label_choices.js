@@ -1,12 +1,12 @@
 // The classes that a row, or all rows of a loop, can get: the likeliest with their probabilities, the others
 // smaller, and a field that names any class.
-import {brief, button, cut, isolated, make, percent} from './elements.js';
+import {brief, button, count, cut, make, percent} from './elements.js';
 import {classMark} from './map_colours.js';
 import {keyOf} from './label_keys.js';
 import {howMany, keycap, shareBar} from './label_parts.js';
 
 // More buttons than this take time with each card, and nobody reads them; the field knows all classes.
-const MOST_OTHERS = 40;
+const MOST_OTHERS = 40, MOST_KNOWN = 500;
 
 /**
  * Fill an element with the classes to choose from.
@@ -32,9 +32,8 @@ export function drawChoices(element, {classes, keys, likely = [], label = null, 
   const rest = classes.filter(name => !told.has(name)), shown = rest.slice(0, MOST_OTHERS);
   const others = group(likely.length ? 'Other classes' : 'Classes', 'others', shown.map(name => choice(name)));
   if (rest.length > shown.length)
-    others.append(make('small', '', `and ${howMany(rest.length - shown.length, 'more')}, by name`.replace('mores', 'more')));
-  nodes.push(others, classField(classes, all, onLabel));
-  element.replaceChildren(...nodes);
+    others.append(make('small', '', `and ${count(rest.length - shown.length)} more, by name`));
+  element.replaceChildren(...nodes, others);
 }
 
 function group(name, kind, children) {
@@ -61,31 +60,31 @@ function classButton({name, share, place, keys, isNow, all, onLabel}) {
   return element;
 }
 
-// One field for the whole page at a time: the list of known names is made when it is first needed.
-let fields = 0;
-function classField(classes, all, onLabel) {
-  const form = make('form', 'new-class'), id = 'new-class-' + ++fields;
+/**
+ * Fill a form by whose field a person names any class, new or known. It stays while cards come and go.
+ *
+ * @param {HTMLFormElement} form
+ * @param {() => string[]} classes
+ * @param {(label: string) => void} onLabel
+ */
+export function makeClassField(form, classes, onLabel) {
+  const id = form.id + '-name', known = Object.assign(make('datalist'), {id: id + '-known'});
   const field = Object.assign(make('input'), {id, type: 'text', maxLength: 200, autocomplete: 'off',
-    spellcheck: false, placeholder: classes.length ? 'new or known class' : 'name the first class'});
+    spellcheck: false, placeholder: 'new or known class'});
   field.setAttribute('aria-keyshortcuts', 'Shift+N');
-  field.dataset.newClass = '';
-  const known = make('datalist');
-  known.id = id + '-known';
   field.setAttribute('list', known.id);
-  field.addEventListener('focus', () => known.replaceChildren(...classes.slice(0, 500).map(name =>
+  field.addEventListener('focus', () => known.replaceChildren(...classes().slice(0, MOST_KNOWN).map(name =>
     Object.assign(make('option'), {value: name}))));
-  const label = Object.assign(make('label', '', keycap('⇧N')), {htmlFor: id});
-  label.append(make('span', 'unseen', all ? `Class for all ${howMany(all, 'row')}` : 'New or known class'));
-  const go = Object.assign(make('button', 'mode', all ? 'label all' : 'label'), {type: 'submit'});
-  form.append(label, field, known, go);
+  const label = make('label', '', keycap('N'), make('span', 'unseen', 'New or known class'));
+  label.htmlFor = id;
+  form.replaceChildren(label, field, known, Object.assign(make('button', 'mode', 'label'), {type: 'submit'}));
   form.addEventListener('submit', event => {
     event.preventDefault();
     const name = field.value.trim();
-    if (name) onLabel(name);
-    else field.focus();
+    if (!name) return field.focus();
+    field.value = '';
+    // The next key is a class again.
+    field.blur();
+    onLabel(name);
   });
-  return form;
 }
-
-/** Return a sentence that names a class, for the list of what happened. @param {string} name */
-export const className = name => isolated(brief(name));

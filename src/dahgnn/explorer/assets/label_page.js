@@ -1,7 +1,8 @@
 // The labelling page: what stands on the stage, and what a decision does.
-import {brief, count, isolated} from './elements.js';
-import {Refusal, ask, newKey, send, windowId} from './label_api.js';
+import {brief, button, count, isolated} from './elements.js';
+import {Refusal, ask, newKey, remember, remembered, send, windowId} from './label_api.js';
 import {drawCard, drawNoCard} from './label_card.js';
+import {makeClassField} from './label_choices.js';
 import {openExport, openHelp} from './label_dialogs.js';
 import {listen} from './label_events.js';
 import {assignKeys} from './label_keys.js';
@@ -65,7 +66,7 @@ function confirmed(entry, answer) {
   const own = entriesOf.get(entry.body.key);
   if (own) Object.assign(own, {state: 'saved', event: answer.event});
   entriesOf.delete(entry.body.key);
-  if (entry.path === '/api/undo' && answer.rows) undone(entry, answer);
+  if (entry.path === '/api/undo') undone(entry, answer);
 }
 function refused(entry, refusal) {
   const own = entriesOf.get(entry.body.key), {rows, label} = entry.body;
@@ -162,6 +163,8 @@ function notesOf(card) {
   if (state.stage.kind === 'doubtful') notes.push(doubtful.sentence());
   if (card.elsewhere !== undefined) notes.push(card.elsewhere === null ? ['Another window took its label away.'] :
     ['Another window has just labelled it ', isolated(brief(card.elsewhere)), '.']);
+  if (card.together) notes.push([`It was labelled together with ${howMany(card.together.rows - 1, 'other')}. `,
+    button(`undo all ${count(card.together.rows)}`, 'link', () => undoTogether(card.together))]);
   if (!state.classes.length) notes.push(['No class has a name yet. Press Shift+N and name the class of this row.']);
   return notes;
 }
@@ -179,18 +182,25 @@ function redrawChoices() {
 }
 const leaveStage = () => show(state.stage.back ?? {kind: 'queue'});
 
-async function openRow(row, way, focus = true) {
+async function openRow(row, way, more = {}) {
   try {
-    const card = preload({...await ask(`/api/rows/${row}/card`), way});
+    const card = preload({...await ask(`/api/rows/${row}/card`), way, ...more});
     const {stage} = state;
     show({kind: 'row', card, back: stage.kind === 'row' ? stage.back : stage});
-    if (focus) find('card').focus({preventScroll: true});
+    find('card').focus({preventScroll: true});
     find('card').scrollIntoView({block: 'nearest'});
   } catch (error) { tell(error); }
 }
 function openRecent(entry) {
   state.reopened = recent.entries.indexOf(entry);
-  openRow(entry.row, 'recent');
+  const {event, count: rows} = entry;
+  openRow(entry.row, 'recent', rows > 1 && event ? {together: {event, rows}} : {});
+}
+// Many rows that were labelled at once can be given back at once.
+function undoTogether({event}) {
+  outbox.add('/api/undo', {window: window_, event}, {known: true});
+  state.done = [];
+  leaveStage();
 }
 const sheetOptions = () => ({classes: state.classes, keys: state.keys, onLabel: label,
   onOpen: row => openRow(row, 'loop')});
@@ -305,10 +315,9 @@ function undo() {
     show({kind: 'queue'});
   } else show({...stage, kind: 'row', card});
 }
-function undone(entry, {rows, labels}) {
-  if (entry.about.known || !rows.length) return;
+function undone(entry, {rows = [], labels = []}) {
   map.setLabels(rows, labels);
-  openRow(rows[0], 'recent');
+  if (!entry.about.known && rows.length) openRow(rows[0], 'recent');
 }
 async function train() {
   try {
@@ -330,7 +339,10 @@ const commands = {
     label(card.likely[0][0]);
   },
   clear() { if (currentCard()?.label) label(null); },
-  newClass() { (find('sheet').hidden ? find('card-choices') : find('sheet-choices')).querySelector('[data-new-class]')?.focus(); },
+  newClass() {
+    if (state.stage.kind === 'changed') show({kind: 'queue'});
+    find(state.stage.kind === 'sheet' ? 'sheet-class-name' : 'card-class-name').focus();
+  },
   find() { find('wanted').focus(); find('wanted').select(); },
   recent() {
     const {entries} = recent, next = state.stage.card?.way === 'recent' ? state.reopened + 1 : 0;
@@ -352,6 +364,7 @@ listenToKeys(() => state.keys, name => commands[name](), place => label(state.cl
 for (const [id, name] of Object.entries({undo: 'undo', skip: 'skip', keep: 'likeliest', clear: 'clear', back: 'leave',
   train: 'train', 'show-queue': 'queue', 'show-doubtful': 'doubtful', 'show-changed': 'changed',
   'show-export': 'exports', 'show-help': 'help'})) find(id).addEventListener('click', () => commands[name]());
+for (const id of ['card-class', 'sheet-class']) makeClassField(find(id), () => state.classes, label);
 for (const element of document.querySelectorAll('[data-leave]')) element.addEventListener('click', leaveStage);
 find('search').addEventListener('submit', async event => {
   event.preventDefault();
@@ -429,7 +442,12 @@ async function begin() {
   showModel();
   if (start.full) notify('full', ['The disk is full. Labels cannot be saved until there is room.'], {bad: true});
   else forget('full');
-  start.notes.forEach((text, place) => notify('note-' + place, [isolated(brief(text, 400))], {closes: true}));
+  // A note is shown once in a tab.
+  const read = remembered('notes') ?? [];
+  start.notes.forEach((text, place) => {
+    if (!read.includes(text)) notify('note-' + place, [isolated(brief(text, 400))], {closes: true});
+  });
+  remember('notes', start.notes);
   await Promise.all([queue.fill(true), map.map ? map.reload() : map.load(start.map, start.n)]);
   await map.move(start.map);
   show(state.stage);

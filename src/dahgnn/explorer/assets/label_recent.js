@@ -45,7 +45,10 @@ export class Recent {
     const isOwn = each => this.own.some(mine => mine.event ? mine.event === each.event :
       each.window === this.options.window && each.event > mine.seen && each.row === mine.row &&
         each.label === mine.label);
-    return [...this.own, ...this.kept.filter(each => !isOwn(each))].slice(0, MOST);
+    // What was refused stands where it was tried, and what is on its way on top.
+    const age = each => each.event ?? (each.state === 'refused' ? each.seen + 0.5 : Infinity);
+    const all = [...this.own, ...this.kept.filter(each => !isOwn(each))];
+    return all.sort((a, b) => age(a) === age(b) ? 0 : age(b) - age(a)).slice(0, MOST);
   }
 
   /** Take the newest entry of a row away, which is undone. @param {number} row */
@@ -68,7 +71,7 @@ export class Recent {
     tile.append(entry.label === null ? make('span', 'named', 'label taken away') :
       named(entry.label, classes().indexOf(entry.label)));
     tile.append(entry.count > 1 ? make('span', 'cut', howMany(entry.count, 'row')) : cut(entry.id));
-    const foreign = entry.window && entry.window !== window ? 'other window' : null;
+    const foreign = entry.window && entry.window !== window ? 'elsewhere' : null;
     tile.append(make('small', 'state', foreign ?? STATES[state]));
     Object.assign(tile.dataset, {row: entry.row, state});
     return tile;

@@ -31,10 +31,9 @@ export async function drawSheet(rows, options) {
 
 /** Show the classes that all rows of the sheet can get. */
 export function drawSheetChoices(rows, {classes, keys, onLabel}) {
-  find('sheet-choices').replaceChildren();
   const title = make('h3', '', `Label all ${howMany(rows.length, 'row')} as`), choices = make('div', 'choices');
   drawChoices(choices, {classes, keys, all: rows.length, onLabel});
-  find('sheet-choices').append(title, choices);
+  find('sheet-choices').replaceChildren(title, choices);
 }
 
 function countsTable({counts, count: all}, classes) {

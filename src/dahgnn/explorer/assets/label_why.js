@@ -1,5 +1,5 @@
 // The explanation of a guess: the labelled rows that it comes from, and the hyperedges that carried it.
-import {button, cut, make, percent} from './elements.js';
+import {brief, button, cut, make, percent} from './elements.js';
 import {ask} from './label_api.js';
 import {find, named, shareBar, thumbnail} from './label_parts.js';
 
@@ -43,8 +43,10 @@ export class Why {
 
   #tile(each, label, text, share) {
     const tile = button(thumbnail(each), 'tile', () => this.options.onOpen(each.row));
-    tile.append(named(label, this.options.classes().indexOf(label)), cut(each.id), make('small', '', text),
+    tile.append(named(label, this.options.classes().indexOf(label)), ...each.picture ? [] : [cut(each.id)],
       shareBar(share));
+    tile.title = `${brief(each.id, 300)}: ${text}`;
+    tile.setAttribute('aria-label', `Row ${brief(each.id)}, ${brief(label)}, ${text}`);
     return tile;
   }
 

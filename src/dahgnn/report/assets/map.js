@@ -30,7 +30,7 @@ export function createMap(element, options) {
 // How near the pointer must be to a point, and how far it must move to drag, in pixels.
 const REACH = 14, LEAST_DRAG = 5;
 // While the map moves it may paint part of its points, at least so many, and all once it rests so long.
-const LEAST_PAINTED = 20000, REST = 160, SLOW_FRAME = 45, QUICK_FRAME = 22;
+const LEAST_PAINTED = 20000, REST = 160, FRAME = 30;
 // Points of this size are too small for rings, which would blacken a crowd.
 const FAINT_SIZE = 3, MARKED = 1.4;
 // Points glide to new places in so many milliseconds; more than so many jump.
@@ -46,7 +46,8 @@ class PointMap {
     this.n = options.x.length;
     this.pointers = new Map();
     Object.assign(this, {pointed: -1, chosen: -1, links: [], loop: null, loopMode: false, aiming: false});
-    Object.assign(this, {most: this.n, moving: false, painted: -Infinity, marked: 0, fresh: [], move: null});
+    // Pace is milliseconds to a point.
+    Object.assign(this, {pace: 0, moving: false, marked: 0, fresh: [], move: null});
     this.#placePoints(options.x, options.y);
     this.index = indexPoints(this.x, this.y);
     this.#build();
@@ -265,9 +266,10 @@ class PointMap {
 
   // Crowds get smaller points, and points grow a little as one comes nearer.
   #size(n) {
-    const zoom = this.view.scale / this.#home().scale, small = this.view.width < 480 ? 0.8 : 1;
+    const {width, scale} = this.view, zoom = scale / this.#home().scale;
+    const room = width < 480 ? 0.8 : Math.max(1, Math.min(2, width / 1200));
     const size = Math.min(9, Math.max(2, 8 * (3000 / n) ** 0.3));
-    return small * size * Math.max(1, Math.min(2.5, zoom ** 0.3));
+    return room * size * Math.max(1, Math.min(2.5, zoom ** 0.3));
   }
 
   // Trace shapes over the points with the next frame. The points themselves are painted only if they changed.
@@ -291,8 +293,15 @@ class PointMap {
     const view = {...this.view, size, markedSize, ink, strength}, {fresh, stale} = this;
     Object.assign(this, {fresh: [], stale: false});
     if (this.move) this.#glide();
-    if (stale) this.painter.paint(view, this.#budget());
+    if (stale) this.#paintMany(view);
     else this.painter.paintSome(view, fresh);
+  }
+
+  // A frame ends when the next begins, however its work is shared between processors.
+  #paintMany(view) {
+    const start = performance.now(), painted = this.#budget();
+    this.painter.paint(view, painted);
+    requestAnimationFrame(() => { this.pace = (performance.now() - start) / painted; });
   }
 
   // Place the points on their way, and come back with the next frame until they are there.
@@ -307,17 +316,13 @@ class PointMap {
 
   // Return how many points to paint: all, or while the map moves as many as keep its frames quick.
   #budget() {
-    const now = performance.now(), gap = now - this.painted;
-    this.painted = now;
     if (!this.moving) return this.n;
-    if (gap > SLOW_FRAME && gap < 10 * SLOW_FRAME) this.most = Math.max(LEAST_PAINTED, this.most / 2);
-    else if (gap < QUICK_FRAME) this.most = Math.min(this.n, 1.3 * this.most);
     clearTimeout(this.rest);
     this.rest = setTimeout(() => {
       this.moving = false;
       this.repaint();
     }, REST);
-    return Math.round(this.most);
+    return Math.round(Math.min(this.n, Math.max(LEAST_PAINTED, FRAME / this.pace)));
   }
 
   #shapesOver() {

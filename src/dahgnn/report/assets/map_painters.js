@@ -266,8 +266,12 @@ function createPlainPainter(pen, x, y) {
       const order = looks.order.subarray(Math.max(0, looks.order.length - most));
       pen.setTransform(1, 0, 0, 1, 0, 0);
       pen.clearRect(0, 0, pen.canvas.width, pen.canvas.height);
-      putAll(order, view, order.length > MOST_PATHS ? intoBuffer(pen, view, looks) : asPath(pen, view, looks));
-      if (uppermost.length) putAll(uppermost, view, asPath(pen, view, looks));
+      // In a crowd, marked points are still drawn well, if they are few.
+      const paths = order.length > MOST_PATHS ? Math.min(looks.marked, MOST_PATHS / 10) : order.length;
+      const first = order.length - paths;
+      if (first) putAll(order.subarray(0, first), view, intoBuffer(pen, view, looks));
+      putAll(order.subarray(first), view, asPath(pen, view, looks));
+      putAll(uppermost, view, asPath(pen, view, looks));
     },
     paintSome(view, points) { putAll(points, view, asPath(pen, view, looks)); },
   };
