@@ -1,43 +1,19 @@
 """The pages as a browser shows them, by WebGL and without; skipped where Playwright or Chromium is missing."""
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
+from browsers import COUNT_COLOURS, SWITCHES
 from fit_views import make_view
 from report_cases import HOSTILE
 
 from dahgnn.report.embedding import Panel, interactive_embedding
 from dahgnn.report.fit_page import fit_page
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs Playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-SWITCHES = {"webgl2": "--enable-unsafe-swiftshader", "2d": "--disable-3d-apis"}
-COUNT_COLOURS = """
-() => {
-  const canvas = document.querySelector('#points canvas'), copy = document.createElement('canvas');
-  Object.assign(copy, {width: canvas.width, height: canvas.height});
-  const pen = copy.getContext('2d');
-  pen.drawImage(canvas, 0, 0);
-  const {data} = pen.getImageData(0, 0, copy.width, copy.height), found = {};
-  for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) {
-    const key = [data[i] >> 5, data[i + 1] >> 5, data[i + 2] >> 5].join('-');
-    found[key] = (found[key] ?? 0) + 1;
-  }
-  return found;
-}"""
-
 
 @pytest.fixture(scope="module", params=SWITCHES)
-def browser(request):
-    switches = [SWITCHES[request.param], "--no-sandbox"]
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=switches)
-        browser.kind = request.param
-        yield browser
-        browser.close()
+def browser(request, launch):
+    return launch(request.param)
 
 
 def opened(browser, path, text, width=1280):
