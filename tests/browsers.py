@@ -3,6 +3,7 @@
 import shutil
 import time
 
+import numpy as np
 import pytest
 
 SWITCHES = {"webgl2": "--enable-unsafe-swiftshader", "2d": "--disable-3d-apis"}
@@ -69,3 +70,26 @@ def wait_until(page, condition, what="what was waited for"):
         assert time.monotonic() < end, f"{what} did not come"
         page.wait_for_timeout(20)
     return found
+
+
+def places_in_window(page, position):
+    """Return where points stand in the window while a map shows all, told from their places and its size."""
+    box = page.locator("#points").bounding_box()
+    low, high = position.min(0), position.max(0)
+    middle, half = (low + high) / 2, (high - low).max() / 2
+    width, height = box["width"] - 2, box["height"] - 2  # the border is not the map's
+    scale = 0.92 * min(width / ((high - low)[0] / half), height / ((high - low)[1] / half))
+    at = (position - middle) / half * scale * [1, -1]
+    return at + np.array([box["x"] + 1 + width / 2, box["y"] + 1 + height / 2])
+
+
+def draw_around(page, low, high):
+    """Draw a box around points of a map, with Shift and the mouse."""
+    (left, top), (right, bottom) = low, high
+    page.keyboard.down("Shift")
+    page.mouse.move(left, top)
+    page.mouse.down()
+    for corner in ((right, top), (right, bottom), (left, bottom), (left, top)):
+        page.mouse.move(*corner, steps=10)
+    page.mouse.up()
+    page.keyboard.up("Shift")
