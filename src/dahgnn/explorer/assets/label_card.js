@@ -41,7 +41,8 @@ function ownNotes(card, classes) {
   const notes = [];
   if (card.hidden) notes.push(['Drawn at random to measure how right the model is; its guess is hidden until ' +
     'you have decided.']);
-  if (card.label !== null && card.label !== undefined) {
+  // Of a doubtful label another sentence says more.
+  if (card.label !== null && card.way !== 'doubtful') {
     const by = {file: 'from the file', person: 'given by a person'}[card.by];
     notes.push(['Its label is ', named(card.label, classes.indexOf(card.label)), by ? `, ${by}.` : '.']);
   }

@@ -44,13 +44,13 @@ function group(name, kind, children) {
 }
 
 function classButton({name, share, place, keys, isNow, all, onLabel}) {
-  const key = keyOf(keys), element = button('', 'choice', () => onLabel(name));
-  const cap = keycap(key ?? '·');
-  element.append(cap, classMark(place), cut(name));
+  const key = keyOf(keys), does = all ? `label all ${howMany(all, 'row')} as ` : '', cap = keycap(key ?? '·');
+  const element = button(cap, 'choice', () => onLabel(name));
+  // The key is told by aria-keyshortcuts.
+  cap.setAttribute('aria-hidden', 'true');
+  element.append(classMark(place), make('span', 'unseen', does), cut(name));
   if (share !== undefined) element.append(make('span', 'percent', percent(share)), shareBar(share));
-  const does = all ? `label all ${howMany(all, 'row')} as ` : '';
-  element.setAttribute('aria-label', does + brief(name) + (share === undefined ? '' : `, ${percent(share)}`) +
-    (isNow ? ', its label now' : ''));
+  if (isNow) element.append(make('span', 'unseen', ', its label now'));
   element.title = does + brief(name, 300);
   const shortcuts = [keys?.digit, keys?.letter].filter(Boolean);
   if (shortcuts.length) element.setAttribute('aria-keyshortcuts', shortcuts.join(' '));

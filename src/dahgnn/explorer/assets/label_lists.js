@@ -35,7 +35,7 @@ export class Doubtful {
 /** Show the rows whose class changed. @param {string[]} classes @param {(row: number) => void} onOpen */
 export async function drawChanged(classes, onOpen) {
   const {model, count: all, rows} = await ask('/api/changed');
-  const name = text => text === null ? make('span', '', 'none') : named(text, classes.indexOf(text));
+  const name = text => named(text, classes.indexOf(text));
   const tiles = rows.map(each => {
     const tile = button(thumbnail(each), 'tile', () => onOpen(each.row));
     tile.append(cut(each.id), make('span', 'change', name(each.before), ' → ', name(each.after)));

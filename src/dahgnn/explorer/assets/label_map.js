@@ -27,7 +27,6 @@ export class LabelMap {
       element.dataset.mode = mode;
       return element;
     }), keycap('M'));
-    find('loop').addEventListener('click', () => this.toggleLoop());
     for (const element of document.querySelectorAll('[data-zoom]')) element.addEventListener('click', () => {
       if (Number(element.dataset.zoom)) this.map?.zoom(Number(element.dataset.zoom));
       else this.map?.showAll();
@@ -109,9 +108,10 @@ export class LabelMap {
     if (this.map) this.#draw();
   }
 
-  choose(row, links = []) {
-    this.map?.setChosen(row, links);
-    if (row >= 0) this.map?.reach(row);
+  /** Ring a row; −1 is none. @param {number} row @param {boolean} [reach] - Pan to it, if it cannot be seen. */
+  choose(row, reach = false) {
+    this.map?.setChosen(row);
+    if (reach) this.map?.reach(row);
   }
   link(links) { this.map?.setChosen(this.map.chosen, links); }
   toggleLoop() {

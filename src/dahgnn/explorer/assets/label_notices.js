@@ -1,7 +1,11 @@
 // Sentences across the page: what went wrong, what it means, and what can be done. Each has a name, so that a
 // newer one takes its place.
 import {button, make} from './elements.js';
+import {Refusal} from './label_api.js';
 import {find} from './label_parts.js';
+
+export const noSession = 'This page may not talk to its server any more. Take a fresh address from the terminal ' +
+  'where dahgnn label runs.';
 
 /**
  * Show a notice in place of the one of the same name.
@@ -24,11 +28,21 @@ export function notify(name, words, {bad = false, actions = [], closes = false} 
     element.append(close);
   }
   const old = shown(name);
-  if (old?.textContent === element.textContent) old.querySelectorAll('button').length || old.replaceWith(element);
   if (!old) find('notices').append(element);
-  else if (old.isConnected) old.replaceWith(element);
+  // The same again would be read aloud again, and take the focus from its buttons.
+  else if (old.textContent !== element.textContent) old.replaceWith(element);
 }
 const shown = name => [...find('notices').children].find(element => element.dataset.name === name);
+
+/** Say why the server refused something; other errors are mistakes of the page. @param {Error} error */
+export function tell(error) {
+  if (!(error instanceof Refusal)) throw error;
+  if (error.status === 401) notify('session', [noSession], {bad: true});
+  else notify('trouble', [error.message], {bad: true, closes: true});
+}
+
+/** Take away the notice that holds a button which was pressed. @param {Event} event */
+export const closeNotice = event => event.currentTarget.closest('.notice').remove();
 
 /** Take a notice away. @param {string} name */
 export function forget(name) {

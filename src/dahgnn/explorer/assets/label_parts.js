@@ -9,6 +9,15 @@ export function say(text) {
   find('said').textContent = text;
 }
 
+const HINT = 3200;
+/** Tell everybody what happened, for a moment. @param {string} text */
+export function hint(text) {
+  const shown = find('hint');
+  say(text);
+  shown.textContent = text;
+  shown.animate([{opacity: 1}, {opacity: 1, offset: 0.85}, {opacity: 0}], {duration: HINT});
+}
+
 /** Return a cap of a key as it looks on a keyboard. @param {string} name */
 export const keycap = name => make('kbd', '', name);
 
@@ -29,8 +38,9 @@ export function thumbnail({row, picture}, side = 96) {
   return image;
 }
 
-/** Return the name of a class beside its mark. @param {string} name @param {number} place */
-export const named = (name, place) => make('span', 'named', classMark(place), cut(name));
+/** Return the name of a class beside its mark. @param {string|null} name @param {number} place */
+export const named = (name, place) => make('span', 'named', classMark(place),
+  name === null ? make('span', '', 'no label') : cut(name));
 
 /** Return the id of a row as text. @param {string} id @param {number} [most] */
 export const idOf = (id, most = 60) => isolated(brief(id, most));

@@ -50,13 +50,15 @@ export function drawModel(model, training, now = Date.now() / 1000) {
   const words = [model ? `model ${model.number}` : 'no model yet'];
   if (model) words.push(age(Math.max(0, now - model.finished)));
   if (training.waiting) words.push(howMany(training.waiting, 'label') + ' waiting');
-  if (training.running) words.push(training.phase || 'training');
+  if (training.running && !model) words.push('training');
   const text = words.join(' · ');
   if (find('model-age').textContent !== text) find('model-age').textContent = text;
   find('model-age').title = model?.says ?? '';
   const bar = find('training');
   bar.hidden = !training.running;
   bar.value = training.share ?? 0;
+  bar.title = training.phase ?? '';
+  bar.setAttribute('aria-valuetext', training.phase ?? '');
 }
 function age(seconds) {
   if (seconds < 60) return `${Math.round(seconds)} s ago`;

@@ -13,7 +13,7 @@ export class Recent {
    * @param {(entry: object) => void} options.onOpen
    */
   constructor(options) {
-    Object.assign(this, {options, kept: [], own: []});
+    Object.assign(this, {options, kept: [], own: [], opened: 0});
   }
 
   /** Take the server's list, newest first. */
@@ -27,7 +27,7 @@ export class Recent {
 
   /** Show what was decided here, at once. @param {object} about @returns {object} */
   add(about) {
-    const entry = {...about, state: 'saving'};
+    const entry = {state: 'saving', ...about};
     this.own.unshift(entry);
     this.draw();
     return entry;
@@ -68,8 +68,7 @@ export class Recent {
   #tile(entry) {
     const {classes, window, onOpen} = this.options, state = entry.state ?? 'saved';
     const tile = button(thumbnail(entry), 'tile ' + state, () => onOpen(entry));
-    tile.append(entry.label === null ? make('span', 'named', 'label taken away') :
-      named(entry.label, classes().indexOf(entry.label)));
+    tile.append(named(entry.label, classes().indexOf(entry.label)));
     tile.append(entry.count > 1 ? make('span', 'cut', howMany(entry.count, 'row')) : cut(entry.id));
     const foreign = entry.window && entry.window !== window ? 'elsewhere' : null;
     tile.append(make('small', 'state', foreign ?? STATES[state]));

@@ -26,7 +26,7 @@ export class Why {
     if (card.hidden || !card.model) return;
     const asked = this.asked, why = await ask(`/api/rows/${card.row}/why`).catch(() => null);
     if (asked !== this.asked || !why?.model) return;
-    find('why-body').replaceChildren(...this.#labelled(why), ...why.hyperedges.map(edge => this.#edge(edge)));
+    find('why-body').replaceChildren(...this.#labelled(why), ...this.#edges(why));
     find('why').hidden = !why.labelled.length && !why.hyperedges.length;
     const most = why.labelled[0]?.weight || 1;
     this.options.onLinks(why.labelled.map(({row, weight}) => [row, Math.min(1, weight / most)]));
@@ -46,8 +46,13 @@ export class Why {
     tile.append(named(label, this.options.classes().indexOf(label)), ...each.picture ? [] : [cut(each.id)],
       shareBar(share));
     tile.title = `${brief(each.id, 300)}: ${text}`;
-    tile.setAttribute('aria-label', `Row ${brief(each.id)}, ${brief(label)}, ${text}`);
+    tile.setAttribute('aria-label', `Row ${brief(each.id)}, ${brief(label ?? 'no label')}, ${text}`);
     return tile;
+  }
+
+  #edges({hyperedges}) {
+    return hyperedges.length ? [make('h3', '', 'Hyperedges that carry it'),
+      ...hyperedges.map(edge => this.#edge(edge))] : [];
   }
 
   #edge({weight, members}) {
@@ -56,7 +61,7 @@ export class Why {
       const label = member.label ?? member.predicted, opener = button(cut(member.id), 'link', () =>
         this.options.onOpen(member.row));
       return make('tr', '', Object.assign(make('th', '', opener), {scope: 'row'}),
-        make('td', '', label === null ? '' : named(label, classes.indexOf(label)), ' ',
+        make('td', '', named(label, classes.indexOf(label)), ' ',
           make('small', '', member.label === null ? 'guess' : 'label')),
         make('td', 'weight', percent(member.weight), shareBar(member.weight / most)));
     });

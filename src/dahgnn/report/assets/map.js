@@ -67,8 +67,8 @@ class PointMap {
   }
 
   /**
-   * Show that the page has changed the looks of a few points, in the arrays that it gave. They are painted onto
-   * the picture that is there, which takes no longer where there are a million others.
+   * Show that the page has changed the looks of a few points, in the arrays that it gave. Marked ones are painted
+   * onto the picture that is there, which takes no longer where there are a million others.
    *
    * @param {number[]} points
    */
@@ -88,8 +88,9 @@ class PointMap {
    * @param {Float32Array} y
    */
   setPlaces(x, y) {
-    const from = [this.x, this.y];
+    const from = [this.x, this.y], zoom = this.view.scale / this.#home().scale, isWhole = this.#isWhole;
     this.#placePoints(x, y);
+    Object.assign(this.view, isWhole ? this.#home() : {scale: zoom * this.#home().scale});
     this.index = indexPoints(this.x, this.y);
     const quick = this.n > MOST_MOVED || matchMedia('(prefers-reduced-motion: reduce)').matches;
     this.move = quick ? null : {from, to: [this.x, this.y], start: performance.now()};

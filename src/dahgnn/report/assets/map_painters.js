@@ -90,7 +90,7 @@ function mixingStep(n) {
  * @property {(x: Float32Array, y: Float32Array) => void} setPlaces
  * @property {(looks: Looks) => void} setLooks
  * @property {(points: number[], looks: {colours: Uint8Array, shapes: Uint8Array}) => void} changeLooks
- *   From now on these points look so, and are above all others.
+ *   From now on these points look so, and marked ones are above all others.
  * @property {(view: View, most: number) => void} paint
  *   Paint the uppermost points alone where there are more than the most.
  * @property {(view: View, points: number[]) => void} paintSome
@@ -152,7 +152,7 @@ function createGlPainter(gl, x, y) {
   attach(gl, program, 'shape', ofShapes, place => gl.vertexAttribIPointer(place, 1, gl.UNSIGNED_BYTE, 0, 0));
   gl.enable(gl.BLEND);
   gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-  let uppermost = [];
+  const uppermost = new Set();
   const fill = (target, buffer, values) => {
     gl.bindBuffer(target, buffer);
     gl.bufferData(target, values, gl.DYNAMIC_DRAW);
@@ -179,14 +179,14 @@ function createGlPainter(gl, x, y) {
       fill(gl.ARRAY_BUFFER, ofColours, colours);
       fill(gl.ARRAY_BUFFER, ofShapes, shapes);
       fill(gl.ELEMENT_ARRAY_BUFFER, ofOrder, order);
-      uppermost = [];
+      uppermost.clear();
     },
     changeLooks(points, {colours, shapes}) {
       points.forEach((point, at) => {
         change(ofColours, 4 * point, colours.subarray(4 * at, 4 * at + 4));
         change(ofShapes, point, shapes.subarray(at, at + 1));
+        raise(uppermost, point, shapes[at]);
       });
-      uppermost.push(...points);
     },
     paint(view, most) {
       const kept = Math.min(n, most);
@@ -196,7 +196,7 @@ function createGlPainter(gl, x, y) {
       setUniforms(gl, uniforms, view);
       gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, ofOrder);
       gl.drawElements(gl.POINTS, kept, gl.UNSIGNED_INT, 4 * (n - kept));
-      if (uppermost.length) drawSome(uppermost);
+      if (uppermost.size) drawSome([...uppermost]);
     },
     paintSome(view, points) {
       setUniforms(gl, uniforms, view);
@@ -205,6 +205,11 @@ function createGlPainter(gl, x, y) {
   };
   painter.setPlaces(x, y);
   return painter;
+}
+// A mark covers what is below it. Without one, a point is where it was among the others.
+function raise(uppermost, point, form) {
+  if (form >> 2) uppermost.add(point);
+  else uppermost.delete(point);
 }
 function setUniforms(gl, uniforms, view) {
   const {width, height, ratio} = view;
@@ -238,7 +243,8 @@ function link(gl) {
 const MOST_PATHS = 20000;
 
 function createPlainPainter(pen, x, y) {
-  let looks = null, places = [x, y], uppermost = [];
+  let looks = null, places = [x, y];
+  const uppermost = new Set();
   function putAll(points, view, put) {
     const {width, height, scale, ratio} = view, reach = Math.max(view.size, view.markedSize), [xs, ys] = places;
     for (const i of points) {
@@ -253,14 +259,14 @@ function createPlainPainter(pen, x, y) {
     setPlaces(...wanted) { places = wanted; },
     setLooks(wanted) {
       looks = {...wanted, colours: wanted.colours.slice()};
-      uppermost = [];
+      uppermost.clear();
     },
     changeLooks(points, {colours, shapes}) {
       points.forEach((point, at) => {
         looks.colours.set(colours.subarray(4 * at, 4 * at + 4), 4 * point);
         looks.shapes[point] = shapes[at];
+        raise(uppermost, point, shapes[at]);
       });
-      uppermost.push(...points);
     },
     paint(view, most) {
       const order = looks.order.subarray(Math.max(0, looks.order.length - most));
