@@ -17,7 +17,9 @@ class Desk:
         self.context.set_default_timeout(1000 * PATIENCE)
         self.wrongs, self.requests, self.forgiven, self.origins = [], [], [], set()
         self.context.on("console", self._hear)
-        self.context.on("weberror", lambda error: self.wrongs.append(f"thrown: {error.error.stack or error.error}"))
+        self.context.on(
+            "weberror", lambda error: self.wrongs.append(f"thrown: {error.error.stack or error.error}")
+        )
         self.context.on("request", lambda request: self.requests.append(request.url))
 
     def _hear(self, message):

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from pathlib import Path
 
 import pytest
 from browsers import COUNT_COLOURS, wait_until
@@ -67,7 +68,7 @@ def test_from_a_file_without_labels_to_an_export_by_keyboard_alone(fresh, desk):
     assert focused_text(page) == "CSV"
     with page.expect_download() as download:
         press(page, "Enter")
-    with open(download.value.path(), newline="", encoding="utf-8") as file:
+    with Path(download.value.path()).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [each["id"] for each in rows] == [f"row-{number}" for number in range(60)]
     by_people = {number: each["label"] for number, each in enumerate(rows) if each["by"] == "person"}
@@ -241,7 +242,7 @@ def test_two_windows_that_label_one_row_at_once_ask_which_is_right(fresh, desk, 
     find_row(first, 7)
     find_row(second, 7)
     held = []
-    second.route("**/api/label", lambda route: held.append(route))  # noqa: PLW0108
+    second.route("**/api/label", lambda route: held.append(route))
     name_class(second, "fig")
     wait_until(second, lambda: held, "the label on its way")
     name_class(first, "date")
