@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from browsers import launching
 from hypothesis import settings
 
 from dahgnn import Hypergraph, Split, split_per_class
@@ -84,3 +85,9 @@ def store(tmp_path):
         return tmp_path / name
 
     return store
+
+
+@pytest.fixture(scope="module")
+def launch():
+    """Start Chromium: ``launch("webgl2")`` or ``launch("2d")``; skipped where it is missing."""
+    yield from launching()

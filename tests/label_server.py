@@ -46,6 +46,15 @@ class Client:
         self.cookie = gate.redeem(gate.new_token()).split(";")[0]
         self.window = "w1"
 
+    @property
+    def origin(self):
+        """Where the server is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def address(self):
+        """Return an address that a browser may open once."""
+        return f"{self.origin}/?token={self.gate.new_token()}"
+
     def ask(self, method, path, body=None, *, cookie=True, **headers):
         """Return the status, the headers and the content of an answer."""
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -95,17 +104,17 @@ class Client:
 
 
 @contextmanager
-def served(path, chosen=None):
+def served(path, chosen=None, port=0):
     """Yield a client of a project that is served from a thread."""
     project = open_project(path, chosen or options(), SilentObserver())
-    with listening(Place()) as socket:
+    with listening(Place(port=port)) as socket:
         port = socket.getsockname()[1]
         gate = Gate(port, allowed_hosts("127.0.0.1", port))
         config = uvicorn.Config(
             make_app(project, gate), log_level="warning", lifespan="off", timeout_graceful_shutdown=1
         )
         server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
         project.start()
         thread.start()
         while not server.started:

@@ -24,14 +24,6 @@ def fruit(tmp_path_factory):
         yield client, truth
 
 
-@pytest.fixture
-def fresh(tmp_path):
-    """A table without a label, for one test alone."""
-    truth = write_blobs(tmp_path / "fruit.csv")
-    with served(tmp_path / "fruit.csv") as client:
-        yield client, truth
-
-
 # --- Who may ask ---
 
 
@@ -156,6 +148,20 @@ def test_a_card_a_tip_and_why(fruit):
     assert shares == pytest.approx(1)
     assert 9 in [member["row"] for each in why["hyperedges"] for member in each["members"]]
     assert client.get("/api/rows/9/tip")["id"] == "row-9"
+
+
+def test_an_explanation_names_the_labels_that_the_model_learned_from(fresh):
+    client, _ = fresh
+    rows = {0: "apple", 1: "pear", 2: "plum"}
+    for row, word in rows.items():
+        client.label([row], word)
+    model = client.wait_for_model()
+    client.project.session.trainer.stop()  # no other model knows of what follows
+    client.label([0], None)
+    client.label([1], "fig")
+    why = client.get("/api/rows/9/why")
+    assert why["model"] == model.number
+    assert {each["row"]: each["label"] for each in why["labelled"]} == rows
 
 
 @pytest.mark.parametrize("row", ["60", "999999999999999999999", "-1"])

@@ -1,43 +1,19 @@
 """The pages as a browser shows them, by WebGL and without; skipped where Playwright or Chromium is missing."""
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
+from browsers import COUNT_COLOURS, SWITCHES, draw_around, places_in_window
 from fit_views import make_view
 from report_cases import HOSTILE
 
 from dahgnn.report.embedding import Panel, interactive_embedding
 from dahgnn.report.fit_page import fit_page
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs Playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-SWITCHES = {"webgl2": "--enable-unsafe-swiftshader", "2d": "--disable-3d-apis"}
-COUNT_COLOURS = """
-() => {
-  const canvas = document.querySelector('#points canvas'), copy = document.createElement('canvas');
-  Object.assign(copy, {width: canvas.width, height: canvas.height});
-  const pen = copy.getContext('2d');
-  pen.drawImage(canvas, 0, 0);
-  const {data} = pen.getImageData(0, 0, copy.width, copy.height), found = {};
-  for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) {
-    const key = [data[i] >> 5, data[i + 1] >> 5, data[i + 2] >> 5].join('-');
-    found[key] = (found[key] ?? 0) + 1;
-  }
-  return found;
-}"""
-
 
 @pytest.fixture(scope="module", params=SWITCHES)
-def browser(request):
-    switches = [SWITCHES[request.param], "--no-sandbox"]
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=switches)
-        browser.kind = request.param
-        yield browser
-        browser.close()
+def browser(request, launch):
+    return launch(request.param)
 
 
 def opened(browser, path, text, width=1280):
@@ -52,16 +28,10 @@ def opened(browser, path, text, width=1280):
 
 
 def places(page, view):
-    """Return where the rows stand in the window, told from their places and the size of the map."""
+    """Return where the rows stand in the window."""
     page.locator("#points").scroll_into_view_if_needed()
     page.wait_for_timeout(100)
-    box = page.locator("#points").bounding_box()
-    low, high = view.position.min(0), view.position.max(0)
-    middle, half = (low + high) / 2, (high - low).max() / 2
-    width, height = box["width"] - 2, box["height"] - 2  # the border is not the map's
-    scale = 0.92 * min(width / ((high - low)[0] / half), height / ((high - low)[1] / half))
-    at = (view.position - middle) / half * scale * [1, -1]
-    return at + np.array([box["x"] + 1 + width / 2, box["y"] + 1 + height / 2])
+    return places_in_window(page, view.position)
 
 
 def test_the_map_is_drawn_and_rows_can_be_pointed_at_and_chosen(browser, tmp_path):
@@ -91,13 +61,7 @@ def test_a_loop_counts_the_rows_inside_and_turns_the_others_grey(browser, tmp_pa
     at = places(page, view)
     left, top = at.mean(0) - 90
     inside = ((at > [left, top]) & (at < [left + 180, top + 180])).all(1)
-    page.keyboard.down("Shift")
-    page.mouse.move(left, top)
-    page.mouse.down()
-    for corner in ((left + 180, top), (left + 180, top + 180), (left, top + 180), (left, top)):
-        page.mouse.move(*corner, steps=10)
-    page.mouse.up()
-    page.keyboard.up("Shift")
+    draw_around(page, (left, top), (left + 180, top + 180))
     assert page.locator("#panel h3").inner_text().startswith(f"{inside.sum()} rows")
     first = page.locator("#panel .ids li").first.inner_text()
     assert first == f"row-{np.flatnonzero(inside)[0]}"

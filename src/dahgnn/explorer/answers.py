@@ -104,7 +104,11 @@ def why(session: Session, row: int) -> dict[str, Any]:
     if model is None:
         return {"model": None}
     found = model.explain(row)
-    labelled = [brief(session, each.row) | {"weight": each.weight} for each in found.labelled[:MOST_LABELLED]]
+    # The labels that it learned from; people may have changed or undone some of them since.
+    labelled = [
+        brief(session, each.row) | {"label": model.labels[each.row], "weight": each.weight}
+        for each in found.labelled[:MOST_LABELLED]
+    ]
     told = sum(each.weight for each in found.labelled)
     return {
         "model": model.number,
