@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dahgnn.classifier.saving import load_classifier, save_classifier
     from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
     from dahgnn.graph.hypergraph import Hypergraph
+    from dahgnn.graph.interchange.registry import export_hypergraph, import_hypergraph
     from dahgnn.nn.hgnn import HGNN
     from dahgnn.nn.layers import DensityAwareAttention, HypergraphConvolution
     from dahgnn.nn.model import DAHGNN
@@ -41,9 +42,11 @@ __all__ = [
     "Split",
     "TrainingConfig",
     "__version__",
+    "export_hypergraph",
     "fit",
     "fit_many",
     "fit_request",
+    "import_hypergraph",
     "labelled_scorer",
     "load_classifier",
     "load_model",
@@ -66,9 +69,11 @@ _MODULES = {
     "PRESETS": "config",
     "Split": "training.splits",
     "TrainingConfig": "config",
+    "export_hypergraph": "graph.interchange.registry",
     "fit": "training.fit",
     "fit_many": "training.fit",
     "fit_request": "training.fit",
+    "import_hypergraph": "graph.interchange.registry",
     "labelled_scorer": "classifier.cross_validation",
     "load_classifier": "classifier.saving",
     "load_model": "nn.saving",

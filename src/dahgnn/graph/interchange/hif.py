@@ -24,16 +24,14 @@ import math
 import numbers
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from dahgnn.checks import bad_type, did_you_mean
 from dahgnn.files.atomic import replacing
 from dahgnn.files.json_files import read_json
 from dahgnn.graph.assembly import WEIGHTS
-from dahgnn.graph.interchange.pairs import Numbering, Pairs, without_empty
+from dahgnn.graph.interchange.collecting import Collector
+from dahgnn.graph.interchange.pairs import Pairs
 from dahgnn.graph.names import Name, Names
 
 _TYPES = ("undirected", "directed", "asc")
@@ -46,19 +44,6 @@ _KEYS = {
     "edges": ("edge", "weight", "attrs"),
 }
 _REQUIRED = {"": 1, "incidences": 2, "nodes": 1, "edges": 1}
-
-
-@dataclass
-class _Found:
-    """What a file says, by the numbers of nodes and hyperedges."""
-
-    nodes: Numbering = field(default_factory=Numbering)
-    edges: Numbering = field(default_factory=Numbering)
-    incidences: dict[tuple[int, int], float] = field(default_factory=dict)
-    node_weights: dict[int, float] = field(default_factory=dict)
-    edge_weights: dict[int, float] = field(default_factory=dict)
-    labels: dict[int, object] = field(default_factory=dict)
-    centres: dict[int, object] = field(default_factory=dict)
 
 
 def read_hif(source: str | os.PathLike[str] | Mapping[str, object], *, undirect: bool = False) -> Pairs:
@@ -85,41 +70,33 @@ class _Reader:
             raise self._wrong("metadata", "an object", content["metadata"])
         if kind == "directed":
             self._check_undirected("network-type 'directed'")
-        found = _Found()
+        found = Collector()
         for place, entry in self._entries(content, "nodes"):
             self._read_node(entry, place, found)
         for place, entry in self._entries(content, "edges"):
             self._read_edge(entry, place, found)
         for place, entry in self._entries(content, "incidences"):
             self._read_incidence(entry, place, found)
-        if not len(found.nodes):
+        if not found.n_nodes:
             raise ValueError(f"{self.what} must name a node. Got none.")
-        return _as_pairs(found)
+        return found.pairs()
 
-    def _read_node(self, entry: Mapping[str, Any], place: str, found: _Found) -> None:
-        number = found.nodes[self._name(entry["node"], f"{place}.node")]
-        if "weight" in entry:
-            found.node_weights[number] = self._number(entry["weight"], f"{place}.weight")
-        if "label" in entry.get("attrs", {}):
-            found.labels[number] = entry["attrs"]["label"]
+    def _read_node(self, entry: Mapping[str, Any], place: str, found: Collector) -> None:
+        weight = self._number(entry["weight"], f"{place}.weight") if "weight" in entry else None
+        label = entry.get("attrs", {}).get("label")
+        found.add_node(self._name(entry["node"], f"{place}.node"), weight=weight, label=label)
 
-    def _read_edge(self, entry: Mapping[str, Any], place: str, found: _Found) -> None:
-        number = found.edges[self._name(entry["edge"], f"{place}.edge")]
-        if "weight" in entry:
-            found.edge_weights[number] = self._positive(entry["weight"], f"{place}.weight")
-        if "centre" in entry.get("attrs", {}):
-            found.centres[number] = entry["attrs"]["centre"]
+    def _read_edge(self, entry: Mapping[str, Any], place: str, found: Collector) -> None:
+        name, centre = self._name(entry["edge"], f"{place}.edge"), entry.get("attrs", {}).get("centre")
+        found.add_hyperedge(name, weight=self._weight(entry, place), centre=centre)
 
-    def _read_incidence(self, entry: Mapping[str, Any], place: str, found: _Found) -> None:
-        edge = found.edges[self._name(entry["edge"], f"{place}.edge")]
-        node = found.nodes[self._name(entry["node"], f"{place}.node")]
+    def _read_incidence(self, entry: Mapping[str, Any], place: str, found: Collector) -> None:
+        edge = self._name(entry["edge"], f"{place}.edge")
+        node = self._name(entry["node"], f"{place}.node")
         if "direction" in entry:
             self._choice(entry["direction"], f"{place}.direction", _DIRECTIONS)
             self._check_undirected(f"{place}.direction")
-        if "weight" in entry:
-            found.incidences[edge, node] = self._positive(entry["weight"], f"{place}.weight")
-        else:
-            found.incidences.setdefault((edge, node), 1.0)
+        found.add_pair(node, edge, self._weight(entry, place))
 
     def _check_undirected(self, place: str) -> None:
         if not self.undirect:
@@ -173,10 +150,13 @@ class _Reader:
             raise self._wrong(place, "a number in the range of 64 bits", value)
         return number
 
-    def _positive(self, value: object, place: str) -> float:
-        number, (low, high) = self._number(value, place), WEIGHTS
+    def _weight(self, entry: Mapping[str, Any], place: str) -> float | None:
+        if "weight" not in entry:
+            return None
+        number, (low, high) = self._number(entry["weight"], f"{place}.weight"), WEIGHTS
         if not low <= number <= high:
-            raise self._wrong(place, f"between {low:g} and {high:g}, as all weights of a Hypergraph", value)
+            expected = f"between {low:g} and {high:g}, as all weights of a Hypergraph"
+            raise self._wrong(f"{place}.weight", expected, entry["weight"])
         return number
 
     def _choice(self, value: object, place: str, choices: Sequence[str]) -> None:
@@ -202,43 +182,6 @@ def _shown(value: object) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def _as_pairs(found: _Found) -> Pairs:
-    n, m = len(found.nodes), len(found.edges)
-    both = np.array(list(found.incidences), dtype=np.int64).reshape(-1, 2)
-    names = Names(
-        found.nodes.names,
-        found.edges.names,
-        labels=[found.labels.get(number) for number in range(n)] if found.labels else None,
-        node_weights=_filled(found.node_weights, n),
-    )
-    pairs = Pairs(
-        node=both[:, 1],
-        hyperedge=both[:, 0],
-        n_nodes=n,
-        n_hyperedges=m,
-        weights=_filled(found.edge_weights, m),
-        incidence_weights=np.array(list(found.incidences.values()), dtype=np.float64),
-        centres=_centres(found, names),
-        names=names,
-    )
-    return without_empty(pairs)
-
-
-def _filled(weights: Mapping[int, float], count: int) -> Any:
-    return np.array([weights.get(number, 1.0) for number in range(count)]) if weights else None
-
-
-def _centres(found: _Found, names: Names) -> Any:
-    """Return the centres, if each hyperedge that has a node names one of its own."""
-    centres = np.full(len(found.edges), -1, dtype=np.int64)
-    for number, name in found.centres.items():
-        node = names.node_numbers.get(name) if isinstance(name, str | int) else None
-        if node is not None and (number, node) in found.incidences:
-            centres[number] = node
-    used = {edge for edge, _ in found.incidences}
-    return centres if used and all(centres[edge] >= 0 for edge in used) else None
 
 
 def write_hif(pairs: Pairs, path: str | os.PathLike[str] | None = None) -> dict[str, object]:
