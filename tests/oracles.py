@@ -61,6 +61,20 @@ def convolution(features, theta, hypergraph, kind="typed"):
     return (second, first) if kind == "typed" else (first, second)
 
 
+def pyg_convolution(x, theta, pairs, weights):
+    """D^(-1) H W B^(-1) Hᵀ X Θ of Bai et al. (2021), pair by pair; a node that is in none gets zeros."""
+    wx = x @ theta
+    rows = []
+    for node in range(len(x)):
+        total, degree = torch.zeros_like(wx[0]), 0
+        for k in [k for i, k in pairs if i == node]:
+            members = [i for i, hyperedge in pairs if hyperedge == k]
+            total = total + weights[k] * sum(wx[i] for i in members) / len(members)
+            degree = degree + weights[k]
+        rows.append(total / degree if isinstance(degree, torch.Tensor) else total)
+    return torch.stack(rows)
+
+
 def neighbours(hypergraph, kind):
     """N(i) of each node, as sets."""
     found = [set() for _ in range(hypergraph.n_nodes)]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dahgnn.nn.hgnn import HGNN
     from dahgnn.nn.layers import DensityAwareAttention, HypergraphConvolution
     from dahgnn.nn.model import DAHGNN
+    from dahgnn.nn.pyg_convolution import HypergraphConv
     from dahgnn.nn.saving import load_model, save_model
     from dahgnn.training.fit import FitResult, fit, fit_many, fit_request
     from dahgnn.training.inputs import FitRequest
@@ -36,6 +37,7 @@ __all__ = [
     "FitRequest",
     "FitResult",
     "Hypergraph",
+    "HypergraphConv",
     "HypergraphConvolution",
     "LabelledKFold",
     "ModelConfig",
@@ -63,6 +65,7 @@ _MODULES = {
     "FitResult": "training.fit",
     "HGNN": "nn.hgnn",
     "Hypergraph": "graph.hypergraph",
+    "HypergraphConv": "nn.pyg_convolution",
     "HypergraphConvolution": "nn.layers",
     "LabelledKFold": "classifier.cross_validation",
     "ModelConfig": "config",

@@ -112,7 +112,7 @@ class Pairs:
         owner : str
             Who asks, for messages.
         """
-        names = Names(order, self.hyperedge_names)
+        names = Names(tuple(order), self.hyperedge_names)
         numbers = names.node_numbers
         unknown = [name for name in self.node_names if name not in numbers]
         if unknown:
