@@ -46,10 +46,15 @@ _KEYS = {
 _REQUIRED = {"": 1, "incidences": 2, "nodes": 1, "edges": 1}
 
 
-def read_hif(source: str | os.PathLike[str] | Mapping[str, object], *, undirect: bool = False) -> Pairs:
-    """Read a file, or its content, as `Hypergraph.from_hif` does."""
+def read_hif(
+    source: str | os.PathLike[str] | Mapping[str, object],
+    *,
+    undirect: bool = False,
+    what: str = "The hypergraph",
+) -> Pairs:
+    """Read a file, or its content, as `Hypergraph.from_hif` does; messages call a content ``what``."""
     if isinstance(source, Mapping):
-        return _Reader("The hypergraph", undirect).read(source)
+        return _Reader(what, undirect).read(source)
     if isinstance(source, str | os.PathLike):
         return _Reader(f"The file {os.fspath(source)}", undirect).read(read_json(source))
     expected = "the path of a file, or its content as a mapping"
