@@ -193,7 +193,7 @@ def _check_known(path: Path, pairs: _Named, numbers: Mapping[str, int], id_colum
     if not unknown:
         return
     place = next(place for name, place in zip(pairs.ids, pairs.places, strict=True) if name == unknown[0])
-    rest = f", and {len(unknown) - 1:,} other ids that no row has" if len(unknown) > 1 else ""
+    rest = f", and {_counted(len(unknown) - 1, 'other id')} that no row has" if len(unknown) > 1 else ""
     hint = _hint(unknown[0], pairs, numbers, id_column)
     raise ValueError(
         f"The rows that {path} names must be those of the table. Got {quoted(unknown[0])} in {place}{rest}. "
