@@ -8,6 +8,7 @@ the table's ids has the ids, else the first. **HIF** (`dahgnn.graph.interchange.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -50,13 +51,17 @@ class _Named(NamedTuple):
 
 
 def read_hyperedges(
-    path: Path, ids: Sequence[str], *, id_column: str | None = None, reading: Reading | None = None
+    path: str | os.PathLike[str],
+    ids: Sequence[str],
+    *,
+    id_column: str | None = None,
+    reading: Reading | None = None,
 ) -> GivenHyperedges:
     """Read hyperedges of rows that have ids.
 
     Parameters
     ----------
-    path : Path
+    path : path
         A table of pairs, or a HIF file.
     ids : sequence of str, n
         The ids of the rows, which become the nodes in this order.
@@ -72,6 +77,7 @@ def read_hyperedges(
     ValueError
         If it holds something else; if it names a row that is not there, or joins none with another.
     """
+    path = Path(path)
     content = read_json(path) if path.name.lower().endswith(".json") else None
     if isinstance(content, dict) and ("incidences" in content or path.name.lower().endswith(".hif.json")):
         pairs = _from_hif(path, content)
@@ -126,11 +132,10 @@ def _from_table(path: Path, ids: Sequence[str], id_column: str | None, reading: 
         raise ValueError(
             f"The hyperedges of {path} must be a table of pairs, or HIF. Got arrays or pictures."
         )
-    encoding = {"encoding": reading.encoding} if "encoding" in chosen.options else {}
-    wanted = Wanted(reading=Reading(**encoding))
-    columns = _columns(path, chosen.read(path, wanted), ids, id_column)
+    plain = Reading(encoding=reading.encoding if "encoding" in chosen.options else None)
+    columns = _columns(path, chosen.read(path, Wanted(reading=plain)), ids, id_column)
     # Once more, now that it is known which cells stay text: 007 is an id, and no 7.
-    source = chosen.read(path, Wanted(texts=tuple(columns[:2]), reading=Reading(**encoding)))
+    source = chosen.read(path, Wanted(texts=tuple(columns[:2]), reading=plain))
     texts = [_texts(path, source, name) for name in columns[:2]]
     weights = _weights(path, source, columns[2]) if len(columns) == 3 else None
     held = f", with weights in {quoted(columns[2])}" if weights is not None else ""
