@@ -1,7 +1,7 @@
 """The paper's equations as dense matrices and plain loops, and the small hypergraphs to try them on.
 
 Written from the paper and not from the package, of which only the list of each hyperedge's members, its
-centre and its weight are used. Everything is float64 and differentiable.
+centre, its weight and those of its members are used. Everything is float64 and differentiable.
 """
 
 import math
@@ -28,10 +28,13 @@ def members(hypergraph):
 
 
 def incidence_matrix(hypergraph):
+    """H, with the weights of the incidences, which stand hyperedge by hyperedge, in place of its ones."""
     matrix = torch.zeros(hypergraph.n_nodes, hypergraph.n_hyperedges, dtype=torch.float64)
+    weights = hypergraph.incidence_weights
+    remaining = iter([1.0] * hypergraph.n_incidences if weights is None else weights.tolist())
     for hyperedge, nodes in enumerate(members(hypergraph)):
         for node in nodes:
-            matrix[node, hyperedge] = 1
+            matrix[node, hyperedge] = next(remaining)
     return matrix
 
 
@@ -48,7 +51,7 @@ def inverse_root(degrees):
 
 
 def convolution(features, theta, hypergraph, kind="typed"):
-    """(1) and (2): the embeddings of nodes and of hyperedges."""
+    """(1) and (2): the embeddings of nodes and of hyperedges; degrees are sums of weights."""
     h = incidence_matrix(hypergraph)
     w = torch.diag(hyperedge_weights(hypergraph))
     node_root = inverse_root((h @ w).sum(1))
@@ -56,6 +59,20 @@ def convolution(features, theta, hypergraph, kind="typed"):
     first = hyperedge_root @ h.T @ node_root @ features @ theta
     second = node_root @ h @ w @ hyperedge_root @ first
     return (second, first) if kind == "typed" else (first, second)
+
+
+def pyg_convolution(x, theta, pairs, weights):
+    """D^(-1) H W B^(-1) Hᵀ X Θ of Bai et al. (2021), pair by pair; a node that is in none gets zeros."""
+    wx = x @ theta
+    rows = []
+    for node in range(len(x)):
+        total, degree = torch.zeros_like(wx[0]), 0
+        for k in [k for i, k in pairs if i == node]:
+            members = [i for i, hyperedge in pairs if hyperedge == k]
+            total = total + weights[k] * sum(wx[i] for i in members) / len(members)
+            degree = degree + weights[k]
+        rows.append(total / degree if isinstance(degree, torch.Tensor) else total)
+    return torch.stack(rows)
 
 
 def neighbours(hypergraph, kind):
@@ -178,12 +195,18 @@ def random_hyperedges(n_nodes, count, seed):
     return [chooser.sample(range(n_nodes), chooser.randint(1, 5)) for _ in range(count)]
 
 
+def list_weights(hyperedges, seed):
+    """A weight for each node of each hyperedge."""
+    return [(normal(len(each), seed=seed + j).abs() + 0.2).tolist() for j, each in enumerate(hyperedges)]
+
+
 def random_weights(count):
     return normal(count, seed=count).abs() + 0.3
 
 
 # Nodes 3, 7 and 10 of eleven are in none of these.
 SPARSE = [[0, 1, 2], [2, 4], [4, 5, 6, 8], [8, 9], [9]]
+RAGGED = random_hyperedges(9, 6, seed=3)
 
 HYPERGRAPHS = {
     "uniform": lambda: Hypergraph.from_features(normal(12, 3), k=3),
@@ -206,6 +229,12 @@ HYPERGRAPHS = {
     "single nodes": lambda: Hypergraph.from_hyperedges([[0], [3], [1, 2, 3], [4], [4]], n_nodes=5),
     "only single nodes": lambda: Hypergraph.from_hyperedges([[2], [0], [2]], n_nodes=4),
     "all nodes": lambda: Hypergraph.from_hyperedges([range(8), [0, 1], [3], [2, 5, 6]], n_nodes=8),
+    "weighted incidences": lambda: Hypergraph.from_hyperedges(
+        RAGGED, n_nodes=9, weights=random_weights(6), incidence_weights=list_weights(RAGGED, seed=4)
+    ),
+    "weighted incidences, isolated": lambda: Hypergraph.from_hyperedges(
+        SPARSE, n_nodes=11, incidence_weights=list_weights(SPARSE, seed=5), cover_isolated=False
+    ),
     "one hyperedge": lambda: Hypergraph.from_hyperedges([[0, 1, 2, 4]], n_nodes=6, cover_isolated=False),
 }  # fmt: skip
 SQUARE = ("uniform", "uniform, weighted")

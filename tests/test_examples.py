@@ -131,6 +131,8 @@ def known(tmp_path, monkeypatch):
         f"{a:.3f};{b:.3f};{label}".replace(".", ",") for (a, b, *_), label in zip(rows, names, strict=True)
     ]
     Path("export.csv").write_text("\n".join(["Länge;Breite;art", *cells]), encoding="cp1252")
+    members = [(row, f"{name}-{row % 6}") for row, name in enumerate(names)]
+    Path("pairs.csv").write_text("\n".join(["row,group", *(f"{row},{group}" for row, group in members)]))
     return {
         "X": rows,
         "y": np.where(np.arange(150) < 60, TRUTH, -1),
@@ -158,6 +160,11 @@ def test_the_code_of_the_how_to_runs(known):
     assert known["new_topics"].tolist() == ["red", "blue"]
     assert known["table"].names == ("a", "b")
     assert known["result"].accuracy(TRUTH, np.arange(60, 150)) > 0.9
+    expected = np.zeros((150, 50))
+    expected[known["papers"], known["groups"]] = 1
+    np.testing.assert_array_equal(known["matrix"].toarray(), expected)
+    assert known["again"].n_incidences == 150
+    assert known["nodes"].shape == (150, 16)
 
 
 def test_the_code_on_tables_runs(known):
@@ -165,5 +172,7 @@ def test_the_code_on_tables_runs(known):
     assert known["table"].names == ("a", "b")
     predicted = known["classifier"].classes_[known["probabilities"].argmax(1)]
     assert np.mean(predicted == np.array(["red", "green", "blue"])[TRUTH]) > 0.8
+    assert np.mean(known["grouped"].transduction_ == np.array(["red", "green", "blue"])[TRUTH]) > 0.9
+    assert known["given"].hypergraph.n_hyperedges == 6
     assert known["export"].names == ("Länge", "Breite")
     assert known["export"].features[0, 0] == pytest.approx(known["X"][0, 0], abs=0.001)

@@ -10,6 +10,7 @@ from hostile.experiment_cases import broken_features, broken_images, edited_runs
 from hostile.fault_cases import faulty_disk, killed, signalled_start
 from hostile.file_cases import absurd_shape, broken_file, other_clothes
 from hostile.folder_cases import odd_folder
+from hostile.hyperedge_cases import odd_hyperedges
 from hostile.model_cases import swapped_files, tampered_model
 from hostile.option_cases import odd_options
 from hostile.picture_cases import odd_pictures
@@ -32,6 +33,7 @@ KINDS: dict[str, Kind] = {
     "shapes": Kind(absurd_shape, 2),
     "tables": Kind(odd_table, 18),
     "pictures": Kind(odd_pictures, 4),
+    "hyperedges": Kind(odd_hyperedges, 4),
     "options": Kind(odd_options, 12),
     "models": Kind(tampered_model, 12),
     "swaps": Kind(swapped_files, 2),

@@ -161,6 +161,64 @@ WRITERS: dict[str, Callable[[Sheet, Path], None]] = {
 }
 
 
+Pair = tuple[str, str, float]
+
+
+def sound_pairs(random: np.random.Generator, rows: int = 40, count: int = 12) -> list[Pair]:
+    """Return pairs of a row, by its number, and a hyperedge, with weights of two digits after the point."""
+    return [
+        (str(row), f"group {number}", round(float(random.uniform(0.5, 2)), 2))
+        for number in range(count)
+        for row in random.choice(rows, size=5, replace=False).tolist()
+    ]
+
+
+def write_pairs(pairs: Sequence[Pair], path: Path, ending: str) -> None:
+    """Write a table of pairs in the format of an ending; ".hif.json" is no table, but HIF."""
+    if ending == ".hif.json":
+        entries = [{"node": row, "edge": name, "weight": weight} for row, name, weight in pairs]
+        path.write_text(json.dumps({"network-type": "undirected", "incidences": entries}), encoding="utf-8")
+    elif ending == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        columns = zip(*pairs, strict=True)
+        pq.write_table(pa.table(dict(zip(_PAIR_COLUMNS, columns, strict=True))), path)
+    else:
+        # Weights come last where labels do, which every writer writes as text.
+        cells = [(row, name, str(weight)) for row, name, weight in pairs]
+        sheet = Sheet(_PAIR_COLUMNS, tuple(cells))
+        _TEXT_WRITERS.get(ending, _write_csv)(sheet, path)
+
+
+def _write_pair_records(sheet: Sheet, path: Path) -> None:
+    records = [dict(zip(sheet.names, (*row[:2], float(row[2])), strict=True)) for row in sheet.rows]
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    path.write_text(json.dumps(records) if path.suffix == ".json" else lines, encoding="utf-8")
+
+
+def _write_pair_book(sheet: Sheet, path: Path) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.active.append(list(sheet.names))
+    for row, name, weight in sheet.rows:
+        book.active.append([row, name, float(weight)])
+    book.save(path)
+
+
+_PAIR_COLUMNS = ("row", "hyperedge", "weight")
+_TEXT_WRITERS: dict[str, Callable[[Sheet, Path], None]] = {
+    ".tsv": _write_tsv,
+    ".csv.gz": _write_gzip,
+    ".tsv.gz": _write_gzip,
+    ".json": _write_pair_records,
+    ".jsonl": _write_pair_records,
+    ".ndjson": _write_pair_records,
+    ".xlsx": _write_pair_book,
+}
+
+
 def endings() -> list[str]:
     """Return the endings of all formats that the package reads."""
     from dahgnn.tables.formats import FORMATS

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from dahgnn.classifier.saving import load_classifier, save_classifier
     from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
     from dahgnn.graph.hypergraph import Hypergraph
+    from dahgnn.graph.interchange.registry import export_hypergraph, import_hypergraph
     from dahgnn.nn.hgnn import HGNN
     from dahgnn.nn.layers import DensityAwareAttention, HypergraphConvolution
     from dahgnn.nn.model import DAHGNN
+    from dahgnn.nn.pyg_convolution import HypergraphConv
     from dahgnn.nn.saving import load_model, save_model
     from dahgnn.training.fit import FitResult, fit, fit_many, fit_request
     from dahgnn.training.inputs import FitRequest
@@ -35,15 +37,18 @@ __all__ = [
     "FitRequest",
     "FitResult",
     "Hypergraph",
+    "HypergraphConv",
     "HypergraphConvolution",
     "LabelledKFold",
     "ModelConfig",
     "Split",
     "TrainingConfig",
     "__version__",
+    "export_hypergraph",
     "fit",
     "fit_many",
     "fit_request",
+    "import_hypergraph",
     "labelled_scorer",
     "load_classifier",
     "load_model",
@@ -60,15 +65,18 @@ _MODULES = {
     "FitResult": "training.fit",
     "HGNN": "nn.hgnn",
     "Hypergraph": "graph.hypergraph",
+    "HypergraphConv": "nn.pyg_convolution",
     "HypergraphConvolution": "nn.layers",
     "LabelledKFold": "classifier.cross_validation",
     "ModelConfig": "config",
     "PRESETS": "config",
     "Split": "training.splits",
     "TrainingConfig": "config",
+    "export_hypergraph": "graph.interchange.registry",
     "fit": "training.fit",
     "fit_many": "training.fit",
     "fit_request": "training.fit",
+    "import_hypergraph": "graph.interchange.registry",
     "labelled_scorer": "classifier.cross_validation",
     "load_classifier": "classifier.saving",
     "load_model": "nn.saving",

@@ -59,6 +59,11 @@ def fitted(names=None, hypergraph=None, **changes):
                 [[0, 1], range(1, 60)], n_nodes=60, weights=[2.0, 0.5], centres=[0, 5]
             )
         },
+        {
+            "hypergraph": Hypergraph.from_hyperedges(
+                [[1, 0], range(1, 60)], n_nodes=60, incidence_weights=[[3, 0.1], np.linspace(0.2, 5, 59)]
+            )
+        },
     ],
 )
 def test_a_classifier_comes_back(tmp_path, changes):
@@ -87,6 +92,9 @@ def test_a_classifier_comes_back(tmp_path, changes):
     assert after.combination_ == pytest.approx(before.combination_)
     for name in ("k", "metric", "model", "training", "networks", "scale"):
         assert after.get_params()[name] == before.get_params()[name]
+    for name in ("weights", "incidence_weights", "centres"):
+        saved, loaded = (getattr(each.hypergraph_, name) for each in (before, after))
+        assert (saved is None and loaded is None) or torch.equal(saved, loaded)
     again = after.fit(FEATURES, np.where(np.arange(60) < 30, LABELS, -1))  # it is still an estimator
     assert again.score(FEATURES, LABELS) > 0.3
 
@@ -237,6 +245,8 @@ def change(path, target, header=None, **tensors):
         ({}, {"scaling.shift": torch.zeros(3)}),
         ({}, {"labelled_indices": torch.tensor([60])}),
         ({}, {"hypergraph.node": torch.full((360,), 60)}),
+        ({}, {"hypergraph.incidence_weights": torch.ones(7)}),
+        ({}, {"hypergraph.incidence_weights": torch.full((360,), -1.0)}),
         ({}, {"network.0.convolution.weight": torch.zeros(2, 2)}),
     ],
 )

@@ -8,6 +8,7 @@ from dahgnn.cli.explanation_text import describe
 FITTED = SimpleNamespace(
     ids=["a", "b\r", "c"],
     labels=["red", None, None],
+    name_hyperedge={5: "club\x1b"}.get,
     classifier=SimpleNamespace(
         classes_=np.array(["blue", "red"]),
         label_distributions_=np.array([[0.1, 0.9], [0.25, 0.75], [0.6, 0.4]]),
@@ -35,6 +36,14 @@ def test_an_explanation_is_ranked_and_names_rows_by_id():
         "Hyperedges that it listened to in the last layer, and who spoke most in each:",
         "  50.00 %  hyperedge around a: a (red) 70 %, c (predicted blue) 30 %",
     ]
+
+
+def test_a_hyperedge_is_called_as_the_user_calls_it():
+    hyperedge = HyperedgeAttention(
+        hyperedge=5, centre=None, weight=1.0, members=(RowAttention(row=0, weight=1),)
+    )
+    said = describe(Explanation(row=1, hyperedges=(hyperedge,), labelled=()), FITTED).splitlines()
+    assert said[-1] == "  100.00 %  hyperedge club\N{REPLACEMENT CHARACTER}: a (red) 100 %"
 
 
 def test_a_given_label_is_said_and_no_labelled_row_too():

@@ -37,6 +37,7 @@ def test_an_explanation_names_rows_by_id():
     fitted = SimpleNamespace(
         ids=["a", "b"],
         labels=["u", None],
+        name_hyperedge={4: "club"}.get,
         classifier=SimpleNamespace(
             classes_=np.array(["u", "v"]),
             label_distributions_=np.array([[0.9, 0.1], [0.25, 0.75]]),
@@ -55,7 +56,9 @@ def test_an_explanation_names_rows_by_id():
                 "predicted": "v",
                 "probabilities": {"u": 0.25, "v": 0.75},
                 "labelled": [{"id": "a", "label": "u", "weight": 0.125}],
-                "hyperedges": [{"centre": "a", "weight": 0.5, "members": [{"id": "a", "weight": 0.7}]}],
+                "hyperedges": [
+                    {"name": "club", "centre": "a", "weight": 0.5, "members": [{"id": "a", "weight": 0.7}]}
+                ],
             }
         ]
     }

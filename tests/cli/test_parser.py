@@ -28,7 +28,7 @@ def test_the_help_names_every_spec_of_the_package():
 def test_a_fit_has_defaults_for_all_but_the_file_and_its_labels():
     options = make_parser().parse_args(["fit", "mine.csv", "--label", "kind"])
     assert vars(options) == {
-        "command": "fit", "extra": "fit", "table": Path("mine.csv"), "label": "kind", "id": None, "drop": [],
+        "command": "fit", "extra": "fit", "table": Path("mine.csv"), "label": "kind", "id": None, "hyperedges": None, "drop": [],
         "keep": [], "missing": [], "text": [], "picture": [], "text_model": None, "format": None, "encoding": None, "delimiter": None, "decimal": None, "sheet": None, "out": None, "k": 10, "seed": 0, "networks": "auto", "validation": 0.2, "scale": "auto",
         "map": "auto", "parquet": False, "class_weight": [], "class_prior": [], "json": False, "device": "auto", "dry_run": False,
     }  # fmt: skip

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dahgnn import Hypergraph
-from dahgnn.graph import hypergraph as module
+from dahgnn.graph import neighbourhoods
 from dahgnn.graph.local_scale import LocalScale
+from dahgnn.graph.names import Names
 from dahgnn.graph.neighbours import ExactSearch, knn
 
 SMALL = [[0, 1, 5], [1, 2], [3]]
@@ -88,6 +89,49 @@ def test_isolated_nodes_get_a_hyperedge_of_their_own():
     assert hypergraph.node_degrees.tolist() == [2, 5, 3, 4, 1, 2, 1]
 
 
+def test_weights_of_incidences_stand_as_the_members_do():
+    hypergraph = Hypergraph.from_hyperedges(
+        [[5, 0, 1], [2, 1]], n_nodes=7, weights=[2, 3], incidence_weights=[[0.5, 1, 4], (2, 0.25)]
+    )
+    assert lists(hypergraph) == [[0, 1, 5], [1, 2], [3], [4], [6]]
+    assert hypergraph.incidence_weights.tolist() == [1, 4, 0.5, 0.25, 2, 1, 1, 1]
+    assert hypergraph.weights_to_nodes.tolist() == [1, 4, 0.25, 2, 1, 1, 0.5, 1]
+    assert hypergraph.node_degrees.tolist() == [2, 8 + 0.75, 6, 1, 1, 1, 1]
+    assert hypergraph.hyperedge_degrees.tolist() == [5.5, 2.25, 1, 1, 1]
+    assert hypergraph.to("meta").incidence_weights.device.type == "meta"
+
+
+def test_of_a_pair_that_comes_twice_the_last_weight_counts():
+    hypergraph = Hypergraph.from_incidence(
+        [1, 0, 1, 0], [0, 0, 0, 1], n_nodes=2, n_hyperedges=2, incidence_weights=[7, 2, 3, 4]
+    )
+    assert lists(hypergraph) == [[0, 1], [0]]
+    assert hypergraph.incidence_weights.tolist() == [2, 3, 4]
+    assert hypergraph.node_degrees.tolist() == [6, 3]  # without weights of hyperedges
+
+
+def test_weights_do_not_change_who_is_near_whom():
+    weighted = Hypergraph.from_hyperedges([[0, 1, 2]], n_nodes=3, incidence_weights=[[1e9, 1e9, 1e9]])
+    assert neighbours(weighted, "shared") == [[1, 2], [0, 2], [0, 1]]
+
+
+def test_names_stay_beside_the_numbers():
+    names = Names(["a", "b", "c"], ["x"])
+    hypergraph = Hypergraph.from_incidence([0, 2], [0, 0], n_nodes=3, n_hyperedges=1, names=names)
+    assert lists(hypergraph) == [[0, 2], [1]]  # that of node 1 alone has no name
+    assert hypergraph.names is hypergraph.to("meta").names is names
+
+
+def test_pairs_are_the_hypergraph_as_arrays():
+    built = Hypergraph.from_hyperedges(
+        SMALL, n_nodes=7, weights=[1, 2, 3], centres=[5, 1, 3], incidence_weights=[[1, 2, 3], [4, 5], [6]]
+    )
+    again = Hypergraph.from_incidence(**built.to_pairs().arguments())
+    assert lists(again) == lists(built) == [*SMALL, [4], [6]]
+    for name in ("weights", "centres", "incidence_weights"):
+        assert torch.equal(getattr(again, name), getattr(built, name))
+
+
 def test_isolated_nodes_may_stay_alone():
     hypergraph = Hypergraph.from_hyperedges(SMALL, n_nodes=7, cover_isolated=False)
     assert lists(hypergraph) == SMALL
@@ -139,7 +183,7 @@ def test_centred_neighbours_are_those_of_the_centre():
 
 
 def test_too_many_shared_pairs_are_refused_before_they_are_made(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_PAIRS", 10)
+    monkeypatch.setattr(neighbourhoods, "_MOST_PAIRS", 10)
     with pytest.raises(ValueError, match="at most 10. Got up to 12. Give the hyperedges centres"):
         Hypergraph.from_hyperedges([[0, 1, 2, 3]], n_nodes=4).neighbourhood("shared")
 
@@ -178,6 +222,12 @@ def test_to_another_device_and_back():
         (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=1, weights=[0.0]), ValueError, "between 1e-15 and 1e.15. Got 0.0 for hyperedge 0"),
         (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=1, weights=[np.inf]), ValueError, "Got inf for hyperedge 0"),
         (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=1, weights=[1.0, 2.0]), ValueError, "n_hyperedges = 1"),
+        (lambda: Hypergraph.from_hyperedges([[0, 1]], n_nodes=2, incidence_weights=[[1]]), ValueError, "as long as that of its nodes"),
+        (lambda: Hypergraph.from_hyperedges([[0, 1]], n_nodes=2, incidence_weights=[[1, 0]]), ValueError, "'incidence_weights'.* Got 0.0 for pair 1"),
+        (lambda: Hypergraph.from_incidence([0], [0], n_nodes=1, n_hyperedges=1, incidence_weights=[1, 2]), ValueError, "of length 'node' = 1"),
+        (lambda: Hypergraph.from_incidence([0], [0], n_nodes=1, n_hyperedges=1, names=["a"]), TypeError, "'names'.* a Names. Got list"),
+        (lambda: Hypergraph.from_incidence([0], [0], n_nodes=1, n_hyperedges=1, names=Names("ab", "c")), ValueError, "of 1 nodes. Got 2"),
+        (lambda: Hypergraph.from_incidence([0], [0], n_nodes=1, n_hyperedges=1, names=Names("a", "")), ValueError, "of 1 hyperedges. Got 0"),
         (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=2, centres=[1]), ValueError, "node 1, which is not in hyper"),
         (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=2, centres=[0, 1]), ValueError, "n_hyperedges = 1"),
         (lambda: Hypergraph.from_hyperedges([[0]], n_nodes=2, cover_isolated="no"), TypeError, "True or False"),

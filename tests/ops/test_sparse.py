@@ -98,6 +98,26 @@ def test_gather_sum_adds_the_sources_of_each_target(incidence, width):
     check(lambda values: ops.gather_sum(values, incidence), expected, values)
 
 
+@pytest.mark.parametrize("width", [(), (3,), (2, 4)], ids=str)
+def test_gather_sum_weighs_each_incidence(incidence, width):
+    values, scales = leaf(n_sources(incidence), *width), normal(n_targets(incidence), seed=3)
+    weights = normal(len(incidence.owners), seed=2)
+    expected = torch.stack(
+        [
+            scale
+            * sum(
+                (
+                    weights[place] * values[pairs(incidence)[place][0]]
+                    for place in positions_of(incidence, target)
+                ),
+                torch.zeros(width, dtype=torch.float64),
+            )
+            for target, scale in enumerate(scales)
+        ]
+    )
+    check(lambda values: ops.gather_sum(values, incidence, None, scales, weights=weights), expected, values)
+
+
 def test_attention_scores_are_leaky_sums(incidence):
     source, target = leaf(n_sources(incidence), 2), leaf(n_targets(incidence), 2, seed=1)
     sums = torch.stack([source[i] + target[k] for i, k in pairs(incidence)])

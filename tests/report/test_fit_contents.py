@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from report_cases import Reader
 
+from dahgnn import DAHGNNClassifier, Hypergraph
+from dahgnn.classifier.explanation import explain
 from dahgnn.classifier.stacking import say_combination
 from dahgnn.cli.commands import main
-from dahgnn.report.fit_contents import MAPS
+from dahgnn.report import fit_contents
+from dahgnn.report.fit_contents import MAPS, _own_hyperedges
 
 pytest.importorskip("openTSNE")
 
@@ -87,3 +90,80 @@ def test_the_page_says_how_the_fit_was_made_and_what_was_understood(tmp_path):
     assert "Neighbours of a row (k)5 Seed3 Versiondahgnn" in words
     assert "small.csv has 60 rows" in words
     assert reader.data()["details"] | {"rows": []} == {"columns": ["a", "b"], "rows": [], "of": 2}
+
+
+ROWS = np.random.default_rng(0).normal(size=(30, 3)) + 3 * (np.arange(30) % 2)[:, None]
+GIVEN = np.where(np.arange(30) < 14, np.arange(30) % 2, -1)
+
+
+def fitted(hypergraph=None):
+    return DAHGNNClassifier(k=4, networks=1, random_state=0).fit(ROWS, GIVEN, hypergraph=hypergraph)
+
+
+def test_the_hyperedge_of_a_row_is_the_one_around_it():
+    classifier = fitted()
+    members, weights = _own_hyperedges(classifier)
+    for row in range(30):
+        own = next(each for each in explain(classifier, row).hyperedges if each.centre == row)
+        expected = {share.row: share.weight for share in own.members}
+        others = sorted(set(expected) - {row})
+        assert members[row].tolist() == [row, *others]
+        np.testing.assert_allclose(weights[row], [expected[member] for member in members[row]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("most", [64, 3])
+def test_the_hyperedge_of_a_row_among_given_ones_is_the_one_it_attends_to_most(monkeypatch, most):
+    """Rows 24 to 29 are in none of them, and row 0 is in many."""
+    monkeypatch.setattr(fit_contents, "_MOST_MEMBERS", most)
+    hyperedges = [[0, *range(first, first + 8)] for first in (1, 5, 9, 16)] + [[23, 22]]
+    classifier = fitted(Hypergraph.from_hyperedges(hyperedges, n_nodes=30))
+    members, weights = _own_hyperedges(classifier)
+    assert members.shape == weights.shape == (30, min(9, most))
+    np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-5)
+    for row in range(30):
+        own = explain(classifier, row).hyperedges[0]
+        expected = {share.row: share.weight for share in own.members}
+        shown = [member for member in members[row].tolist() if member >= 0]
+        strongest = [share.row for share in own.members if share.row != row][: most - 1]
+        assert shown[0] == row
+        assert set(shown[1:]) == set(strongest)
+        share = np.array([expected[member] for member in shown])
+        np.testing.assert_allclose(weights[row, : len(shown)], share / share.sum(), rtol=1e-5)
+        assert not weights[row, len(shown) :].any()
+
+
+def test_more_hyperedges_than_one_around_a_row_are_given_ones():
+    hypergraph = Hypergraph.from_hyperedges(
+        [[0, 1, 2], [0, 3], *([row, row - 1] for row in range(1, 30))],
+        n_nodes=30,
+        centres=[0, 0, *range(1, 30)],
+    )
+    members, _ = _own_hyperedges(fitted(hypergraph))
+    assert (members[:, 0] == np.arange(30)).all()
+
+
+def test_the_page_of_given_hyperedges(tmp_path):
+    lines = [
+        f"r{row},{x:.3f},{y:.3f},{label if label >= 0 else ''}"
+        for row, ((x, y, _), label) in enumerate(zip(ROWS, GIVEN, strict=True))
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["id,x,y,kind", *lines]))
+    pairs = [f"r{row},{'</script>' if row % 2 else 'even'}" for row in range(25)]
+    (tmp_path / "p.csv").write_text("\n".join(["id,group", *pairs]))
+    command = [
+        "fit",
+        str(tmp_path / "t.csv"),
+        "--label",
+        "kind",
+        "--id",
+        "id",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main([*command, "--hyperedges", str(tmp_path / "p.csv"), "--map", "pca", "--networks", "1"]) == 0
+    words = " ".join(Reader((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).text.split())
+    assert (
+        "Hyperedgesp.csv; of a row the page shows the one that it attends to most, with at most 64" in words
+    )
+    assert "Neighbours of a new row (k)7" in words
+    assert "p.csv has 2 hyperedges of 12 to 13 rows." in words

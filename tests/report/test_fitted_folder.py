@@ -1,5 +1,6 @@
 """What other commands find in the folder of a fit; `test_fit_folder` calls them as a user does."""
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dahgnn.classifier.saving import load_saved, save_classifier
 from dahgnn.progress import SilentObserver
-from dahgnn.report.fit_folder import FitOptions, fit_table
-from dahgnn.report.fitted_folder import FittedFolder, predict_table
+from dahgnn.report.fit_folder import FitOptions, fit_table, survey_fit
+from dahgnn.report.fitted_folder import FittedFolder, FittedHyperedges, predict_table
 from dahgnn.tables.sources import Reading
 
 pytest.importorskip("pandas")
@@ -115,6 +117,83 @@ def test_another_file_is_read_as_the_fitted_one_was_unless_it_says_otherwise(bas
     other = predict_table(tmp_path / "fit", tmp_path / "new.txt", None, SilentObserver(), own)
     assert other.ids == again.ids
     assert np.array_equal(other.probabilities, again.probabilities)
+
+
+@pytest.fixture(scope="module")
+def grouped(base):
+    """The same table, with hyperedges of the user's own for all rows but the last two."""
+    pairs = [f"r{row},{'uv'[row % 2]}{row % 4},{1 + row % 3}" for row in range(22)]
+    (base / "pairs.csv").write_text("\n".join(["name,group,weight", *pairs]))
+    options = FitOptions(label="kind", id="name", networks=1, map="none", hyperedges=base / "pairs.csv")
+    metrics = fit_table(base / "table.csv", base / "grouped", options, SilentObserver())
+    return base / "grouped", metrics
+
+
+def test_given_hyperedges_are_those_of_the_classifier(base, grouped):
+    folder, metrics = grouped
+    fitted = FittedFolder.open(folder)
+    assert fitted.hyperedges == FittedHyperedges("pairs.csv", ("u0", "v1", "u2", "v3"))
+    hypergraph = fitted.classifier.hypergraph_
+    assert hypergraph.members(1).tolist() == [1, 5, 9, 13, 17, 21]
+    assert hypergraph.incidence_weights[:3].tolist() == [1, 2, 3]
+    assert [fitted.name_hyperedge(number) for number in (1, 4)] == ["v1", None]
+    digest = hashlib.sha256((base / "pairs.csv").read_bytes()).hexdigest()
+    assert metrics["hyperedges"] == {"file": "pairs.csv", "sha256": digest}
+    assert "pairs.csv has 4 hyperedges of 5 to 6 rows." in metrics["notes"]
+    assert "2 of 24 rows are in no hyperedge of pairs.csv." in metrics["notes"]
+    assert FittedFolder.open(base / "fit").hyperedges is None
+
+
+def test_new_rows_of_a_fit_with_given_hyperedges_join_their_neighbours(base, grouped):
+    told = Told()
+    found = predict_table(grouped[0], base / "table.csv", None, told)
+    assert told.notes[0] == (
+        "New rows are in none of the hyperedges that the fit had from pairs.csv: each joins its 6 nearest "
+        "fitted rows by its features."
+    )
+    assert found.predicted[:2] == ["u", "v"]
+    told = Told()
+    predict_table(base / "fit", base / "table.csv", None, told)
+    assert not any("nearest fitted rows" in note for note in told.notes)
+
+
+def test_a_fit_with_given_hyperedges_explains_and_suggests(grouped):
+    fitted = FittedFolder.open(grouped[0])
+    (only,) = fitted.explain("r4").hyperedges
+    assert fitted.name_hyperedge(only.hyperedge) == "u0"
+    assert {fitted.ids[share.row] for share in only.members} == {f"r{row}" for row in range(0, 22, 4)}
+    (alone,) = fitted.explain("r23").hyperedges
+    assert fitted.name_hyperedge(alone.hyperedge) is None
+    assert {row.id for row in fitted.suggest(12)} == {f"r{row}" for row in range(12, 24)}
+
+
+@pytest.mark.parametrize(
+    "kept", ["pairs.csv", {"file": 3, "names": []}, {"file": "p", "names": [1]}, {"file": "p", "names": ["x"] * 99}, {"file": "p"}]
+)  # fmt: skip
+def test_damaged_names_of_hyperedges_are_refused(grouped, tmp_path, monkeypatch, kept):
+    saved = load_saved(grouped[0] / "model.safetensors")
+    arrays = {name: tensor.numpy() for name, tensor in saved.tensors.items()}
+    save_classifier(
+        saved.classifier, tmp_path / "model.safetensors", saved.notes | {"hyperedges": kept}, arrays
+    )
+    with pytest.raises(ValueError, match="was not written by 'dahgnn fit', or is damaged"):
+        FittedFolder.open(tmp_path)
+
+
+def test_hyperedges_that_cannot_be_used_leave_no_folder(base, tmp_path):
+    (tmp_path / "pairs.csv").write_text("name,group\nr0,x\nr99,x\n")
+    options = FitOptions(label="kind", id="name", hyperedges=tmp_path / "pairs.csv")
+    with pytest.raises(ValueError, match="Got 'r99' in line 3 of the file. Did you mean"):
+        fit_table(base / "table.csv", tmp_path / "fit", options, SilentObserver())
+    assert not (tmp_path / "fit").exists()
+    survey = survey_fit(base / "table.csv", options)
+    assert survey.table is None
+    assert "r99" in survey.problems[0]
+    (tmp_path / "fit").mkdir()
+    shutil.copy(base / "pairs.csv", tmp_path / "fit" / "predictions.csv")
+    inside = replace(options, hyperedges=tmp_path / "fit" / "predictions.csv")
+    with pytest.raises(ValueError, match="The results in .* would replace predictions.csv"):
+        fit_table(base / "table.csv", tmp_path / "fit", inside, SilentObserver())
 
 
 def test_a_folder_of_pictures_is_fitted_and_predicted(tmp_path):

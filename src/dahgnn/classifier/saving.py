@@ -169,6 +169,7 @@ def _ensemble_tensors(ensemble: Ensemble) -> dict[str, Tensor]:
     optional = {
         "hypergraph.centres": hypergraph.centres,
         "hypergraph.weights": hypergraph.weights,
+        "hypergraph.incidence_weights": hypergraph.incidence_weights,
         "radius": ensemble.radius,
         "scales": ensemble.scales,
         "factors": combined.factors,
@@ -285,6 +286,8 @@ def _rebuild_ensemble(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
         n_hyperedges=count,
         centres=tensors.get("hypergraph.centres"),
         weights=tensors.get("hypergraph.weights"),
+        # As they stand in by_hyperedge, which is the order of the pairs above.
+        incidence_weights=tensors.get("hypergraph.incidence_weights"),
         cover_isolated=False,
     )
     fitted = Evaluation(*(tensors[f"fitted.{name}"].numpy() for name in Evaluation._fields))

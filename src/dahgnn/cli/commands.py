@@ -197,6 +197,7 @@ def _fit(options: argparse.Namespace) -> None:
         parquet=options.parquet,
         command=shlex.join(["dahgnn", *options.words]),
         reading=_reading(options),
+        hyperedges=options.hyperedges,
     )
     if options.dry_run:
         if options.json:

@@ -27,6 +27,8 @@ def describe(explanation: Explanation, fitted: FittedFolder, most: int = 5) -> s
     lines.append("\nHyperedges that it listened to in the last layer, and who spoke most in each:")
     for hyperedge in explanation.hyperedges[:most]:
         centre = "" if hyperedge.centre is None else f" around {names[hyperedge.centre]}"
+        called = fitted.name_hyperedge(hyperedge.hyperedge)
+        centre = centre if called is None else f" {printable(called)}"
         members = ", ".join(
             f"{names[share.row]} ({_label_in_words(fitted, share.row)}) {100 * share.weight:.0f} %"
             for share in hyperedge.members[:4]

@@ -40,8 +40,8 @@ def explanations_as_json(explanations: Sequence[Explanation], fitted: FittedFold
     """Return "rows", a list of what `describe` says of each, whole.
 
     A row has "id", "given" (or null), "predicted", "probabilities" by class, "labelled" (labelled rows that
-    its attention came from: "id", "label" and "weight") and "hyperedges" ("centre", "weight" and "members":
-    "id" and "weight").
+    its attention came from: "id", "label" and "weight") and "hyperedges" ("name", which is null unless the
+    user gave it, "centre", "weight" and "members": "id" and "weight").
     """
     return json.dumps({"rows": [_explanation(each, fitted) for each in explanations]})
 
@@ -60,6 +60,7 @@ def _explanation(explanation: Explanation, fitted: FittedFolder) -> dict[str, An
         ],
         "hyperedges": [
             {
+                "name": fitted.name_hyperedge(hyperedge.hyperedge),
                 "centre": None if hyperedge.centre is None else ids[hyperedge.centre],
                 "weight": hyperedge.weight,
                 "members": [{"id": ids[share.row], "weight": share.weight} for share in hyperedge.members],

@@ -131,6 +131,12 @@ def _add_fit(commands: _Commands) -> None:
         "--label", metavar="COLUMN", help="its labels; empty means unlabelled (of pictures, their folders)"
     )
     own.add_argument("--id", metavar="COLUMN", help="names of the rows (their numbers)")
+    own.add_argument(
+        "--hyperedges",
+        type=Path,
+        metavar="FILE",
+        help="your own: a table of row ids and hyperedge names, or HIF (nearest neighbours)",
+    )
     _add_columns(own)
     _add_reading(own, "found")
     own.add_argument("--out", type=Path, metavar="DIR", help="results (runs/FILE)")

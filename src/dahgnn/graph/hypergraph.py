@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
+import os
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,21 +22,30 @@ from dahgnn.checks import (
     check_neighbours,
 )
 from dahgnn.config import NEIGHBOURHOODS
+from dahgnn.graph.assembly import (
+    as_centres,
+    as_incidence_weights,
+    as_weights,
+    check_names,
+    check_no_empty_hyperedge,
+    flat_weights,
+    segment,
+    sort_both_ways,
+    with_ones,
+)
+from dahgnn.graph.interchange.hif import read_hif, write_hif
+from dahgnn.graph.interchange.pairs import Pairs
 from dahgnn.graph.local_scale import METRICS
+from dahgnn.graph.names import Name, Names
+from dahgnn.graph.neighbourhoods import centred_neighbours, shared_neighbours
 from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.kernels.incidence import Incidence, Segments
 from dahgnn.ops.sparse import gather_sum
 
-# Pairs of nodes that share a hyperedge, at the most: a list of half a gigabyte, and four times as much
-# while it is made.
-_MOST_PAIRS = 1 << 26
-# Weights whose degrees and their roots stay in the range of float32.
-_WEIGHTS = (1e-15, 1e15)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Hypergraph:
-    """Nodes and hyperedges, incidence H in {0, 1}; made by one of the ``from_…`` builders.
+    """Nodes and hyperedges, incidence H in {0, 1} or weighted; made by one of the ``from_…`` builders.
 
     A node is in a hyperedge or not: pairs that come twice count once. Builders give a node that is in
     no hyperedge one of its own, behind the given ones; with ``cover_isolated=False`` it stays alone,
@@ -54,6 +63,11 @@ class Hypergraph:
         The node that each hyperedge was built around.
     weights : Tensor, (n_hyperedges,), or None
         Positive hyperedge weights; None is one for each.
+    incidence_weights : Tensor, (n_incidences,), or None
+        Positive weights of the incidences, as they stand in ``by_hyperedge``; None is one for each. Both
+        kinds of weights enter the convolution. The attention, which finds weights of its own, ignores them.
+    names : Names or None
+        What nodes and hyperedges are called where they came from. No layer uses it.
     """
 
     by_hyperedge: Segments
@@ -61,6 +75,8 @@ class Hypergraph:
     positions: Tensor
     centres: Tensor | None = None
     weights: Tensor | None = None
+    incidence_weights: Tensor | None = None
+    names: Names | None = None
 
     @classmethod
     def from_features(
@@ -128,9 +144,12 @@ class Hypergraph:
         n_nodes: int,
         centres: object = None,
         weights: object = None,
+        incidence_weights: Iterable[Iterable[float]] | None = None,
         cover_isolated: bool = True,
     ) -> Hypergraph:
         """List the nodes of each hyperedge; the other parameters are those of `from_incidence`.
+
+        ``incidence_weights`` has a list for each hyperedge, as long as that of its nodes.
 
         Examples
         --------
@@ -148,14 +167,16 @@ class Hypergraph:
             )
             for j, each in enumerate(hyperedges)
         ]
-        sizes = torch.tensor([len(each) for each in lists], dtype=torch.int64)
+        sizes = [len(each) for each in lists]
+        given = None if incidence_weights is None else flat_weights(incidence_weights, sizes, owner)
         return cls.from_incidence(
             torch.cat(lists) if lists else [],
-            torch.arange(len(lists)).repeat_interleave(sizes),
+            torch.arange(len(lists)).repeat_interleave(torch.tensor(sizes, dtype=torch.int64)),
             n_nodes=n_nodes,
             n_hyperedges=len(lists),
             centres=centres,
             weights=weights,
+            incidence_weights=given,
             cover_isolated=cover_isolated,
         )
 
@@ -169,6 +190,8 @@ class Hypergraph:
         n_hyperedges: int,
         centres: object = None,
         weights: object = None,
+        incidence_weights: object = None,
+        names: Names | None = None,
         cover_isolated: bool = True,
     ) -> Hypergraph:
         """List pairs: ``node[t]`` is in ``hyperedge[t]``.
@@ -183,6 +206,10 @@ class Hypergraph:
             A member of each hyperedge that it was built around.
         weights : array, (n_hyperedges,), optional
             Positive hyperedge weights; they enter the convolution as in HGNN.
+        incidence_weights : array, (t,), optional
+            Positive weights of the pairs. Of a pair that comes twice, the last one counts.
+        names : Names, optional
+            What the nodes and hyperedges are called.
         cover_isolated : bool
             Whether a node that is in no hyperedge gets one of its own, of weight one.
 
@@ -201,17 +228,21 @@ class Hypergraph:
         )
         if len(nodes) != len(numbers):
             raise bad_value("hyperedge", owner, f"as long as 'node', {len(nodes)}", f"length {len(numbers)}")
-        _check_no_empty_hyperedge(numbers, n_hyperedges)
+        check_no_empty_hyperedge(numbers, n_hyperedges)
+        if names is not None:
+            check_names(names, n_nodes, n_hyperedges)
         hypergraph = cls(
-            *_sort_both_ways(numbers, nodes, n_hyperedges, n_nodes),
-            centres=None if centres is None else _as_centres(centres, nodes, numbers, n_nodes, n_hyperedges),
-            weights=None if weights is None else _as_weights(weights, n_hyperedges).to(nodes.device),
+            *sort_both_ways(numbers, nodes, n_hyperedges, n_nodes),
+            centres=None if centres is None else as_centres(centres, nodes, numbers, n_nodes, n_hyperedges),
+            weights=None if weights is None else as_weights(weights, n_hyperedges).to(nodes.device),
+            incidence_weights=as_incidence_weights(incidence_weights, numbers, nodes, n_nodes),
+            names=names,
         )
         if cover_isolated:
             return hypergraph._covered()
-        if n_hyperedges == 0:
-            raise ValueError("A Hypergraph needs a hyperedge. Got none, and cover_isolated=False adds none.")
-        return hypergraph
+        if n_hyperedges:
+            return hypergraph
+        raise ValueError("A Hypergraph needs a hyperedge. Got none, and cover_isolated=False adds none.")
 
     def _covered(self) -> Hypergraph:
         """Give each node that is in no hyperedge one of its own."""
@@ -223,11 +254,73 @@ class Hypergraph:
         hyperedges = torch.cat([self.by_hyperedge.owners(), added])
         nodes = torch.cat([self.by_hyperedge.indices, alone])
         return Hypergraph(
-            *_sort_both_ways(hyperedges, nodes, m + len(alone), self.n_nodes),
+            # They come last, so that all others stay where they are.
+            *sort_both_ways(hyperedges, nodes, m + len(alone), self.n_nodes),
             centres=None if self.centres is None else torch.cat([self.centres, alone]),
-            weights=None
-            if self.weights is None
-            else torch.cat([self.weights, self.weights.new_ones(len(alone))]),
+            weights=with_ones(self.weights, len(alone)),
+            incidence_weights=with_ones(self.incidence_weights, len(alone)),
+            names=self.names,
+        )
+
+    @classmethod
+    def from_hif(
+        cls,
+        source: str | os.PathLike[str] | Mapping[str, object],
+        *,
+        nodes: Iterable[Name] | None = None,
+        undirect: bool = False,
+        cover_isolated: bool = True,
+    ) -> Hypergraph:
+        """Read the Hypergraph Interchange Format; what becomes of a file, `graph.interchange.hif` says.
+
+        Parameters
+        ----------
+        source : path or mapping
+            A JSON file, or its content.
+        nodes : iterable of str or int, optional
+            The names of all nodes in the order in which they are to be numbered, such as that of the rows
+            of a table. Those that the file does not name are in no hyperedge.
+        undirect : bool
+            Whether heads and tails of a directed hypergraph count alike. Else it is refused, as no layer
+            here knows a direction.
+        cover_isolated : bool
+            As in `from_incidence`.
+
+        Raises
+        ------
+        OSError, ValueError
+            If there is no such file; if it is cut, no JSON, or against the schema.
+
+        Examples
+        --------
+        >>> pairs = [{"edge": "club", "node": "ada"}, {"edge": "club", "node": "bob", "weight": 0.5}]
+        >>> hypergraph = Hypergraph.from_hif({"incidences": pairs})
+        >>> hypergraph.names.nodes, hypergraph.incidence_weights.tolist()
+        (('ada', 'bob'), [1.0, 0.5])
+        """
+        check_flag("undirect", undirect, "Hypergraph.from_hif")
+        pairs = read_hif(source, undirect=undirect)
+        if nodes is not None:
+            pairs = pairs.with_nodes(nodes, "Hypergraph.from_hif")
+        return cls.from_incidence(**pairs.arguments(), cover_isolated=cover_isolated)
+
+    def to_hif(self, path: str | os.PathLike[str] | None = None) -> dict[str, object]:
+        """Return the content of a file that `from_hif` reads, and write the file if a path is given."""
+        return write_hif(self.to_pairs(), path)
+
+    def to_pairs(self) -> Pairs:
+        """Return everything as arrays; hyperedges without a name, where others have one, are left out."""
+        count = self.n_hyperedges if self.names is None else len(self.names.hyperedges)
+        end = int(self.by_hyperedge.offsets[count])
+        return Pairs.of(
+            self.by_hyperedge.indices[:end],
+            self.by_hyperedge.owners()[:end],
+            self.n_nodes,
+            count,
+            centres=self.centres,
+            weights=self.weights,
+            incidence_weights=self.incidence_weights,
+            names=self.names,
         )
 
     @property
@@ -242,7 +335,7 @@ class Hypergraph:
 
     @property
     def n_incidences(self) -> int:
-        """Number of ones in H."""
+        """Number of pairs in H."""
         return len(self.by_node.indices)
 
     @property
@@ -256,11 +349,11 @@ class Hypergraph:
 
     def members(self, hyperedge: int) -> Tensor:
         """Return the nodes of one hyperedge."""
-        return _segment(self.by_hyperedge, hyperedge, "hyperedge", "Hypergraph.members")
+        return segment(self.by_hyperedge, hyperedge, "hyperedge", "Hypergraph.members")
 
     def hyperedges_of(self, node: int) -> Tensor:
         """Return the hyperedges of one node."""
-        return _segment(self.by_node, node, "node", "Hypergraph.hyperedges_of")
+        return segment(self.by_node, node, "node", "Hypergraph.hyperedges_of")
 
     @cached_property
     def to_hyperedges(self) -> Incidence:
@@ -274,15 +367,26 @@ class Hypergraph:
 
     @cached_property
     def node_degrees(self) -> Tensor:
-        """Diagonal of D_v, (n,): the number of a node's hyperedges, or the sum of their weights."""
-        if self.weights is None:
+        """Diagonal of D_v, (n,): Σ_k b_ik w_k, the number of a node's hyperedges if they have no weights."""
+        if self.weights is None and self.incidence_weights is None:
             return self.by_node.offsets.diff()
-        return gather_sum(self.weights, self.to_nodes)
+        weights = self.weights
+        if weights is None:
+            weights = torch.ones(self.n_hyperedges, dtype=torch.float64, device=self.device)
+        return gather_sum(weights, self.to_nodes, weights=self.weights_to_nodes)
 
     @cached_property
     def hyperedge_degrees(self) -> Tensor:
-        """Diagonal of D_e, (m,): the number of a hyperedge's nodes."""
-        return self.by_hyperedge.offsets.diff()
+        """Diagonal of D_e, (m,): Σ_i b_ik, the number of a hyperedge's nodes if these have no weights."""
+        if self.incidence_weights is None:
+            return self.by_hyperedge.offsets.diff()
+        ones = torch.ones(self.n_nodes, dtype=torch.float64, device=self.device)
+        return gather_sum(ones, self.to_hyperedges, weights=self.incidence_weights)
+
+    @cached_property
+    def weights_to_nodes(self) -> Tensor | None:
+        """The weights of the incidences as they stand in ``by_node``, (n_incidences,), or None."""
+        return None if self.incidence_weights is None else self.incidence_weights[self.positions]
 
     def degree_scales(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
         """Return D_v^(-1/2), D_e^(-1/2) and W_e D_e^(-1/2) as vectors; a degree of zero gives zero."""
@@ -320,36 +424,11 @@ class Hypergraph:
     def _centred(self) -> tuple[Segments, Segments]:
         if self.centres is None:
             raise AttributeError("a hypergraph without centres has no centred neighbourhood")
-        centre, node = self.centres[self.by_hyperedge.owners()], self.by_hyperedge.indices
-        other = centre != node
-        forward, backward, _ = _sort_both_ways(centre[other], node[other], self.n_nodes, self.n_nodes)
-        return forward, backward
+        return centred_neighbours(self.by_hyperedge, self.centres, self.n_nodes)
 
     @cached_property
     def _shared(self) -> tuple[Segments, Segments]:
-        from scipy.sparse import csr_array
-
-        sizes = self.hyperedge_degrees.double()
-        pairs = min(float((sizes * (sizes - 1)).sum()), self.n_nodes * (self.n_nodes - 1))
-        if pairs > _MOST_PAIRS:
-            raise ValueError(
-                "The pairs of nodes that share a hyperedge, whose similarity is the density of neighbourhood "
-                f"'shared', must be at most {_MOST_PAIRS:,}. Got up to {pairs:,.0f}. Give the hyperedges "
-                "centres, leave out the largest ones, or set density=False."
-            )
-        offsets, indices = (part.cpu().numpy() for part in (self.by_node.offsets, self.by_node.indices))
-        incidence = csr_array((indices >= 0, indices, offsets), shape=(self.n_nodes, self.n_hyperedges))
-        together = incidence @ incidence.T
-        together.sort_indices()
-        counts = np.diff(together.indptr)
-        others = together.indices[together.indices != np.repeat(np.arange(self.n_nodes), counts)]
-        # Every node shares its hyperedges with itself, unless it has none.
-        counts = counts - (counts > 0)
-        shared = Segments(
-            torch.from_numpy(np.concatenate([[0], counts.cumsum()])).to(self.device, torch.int64),
-            torch.from_numpy(others).to(self.device, torch.int64),
-        )
-        return shared, shared  # sharing is mutual
+        return shared_neighbours(self.by_hyperedge, self.by_node)
 
     def to(self, device: torch.device | str) -> Hypergraph:
         """Return the same hypergraph on another device."""
@@ -362,67 +441,6 @@ class Hypergraph:
             self.positions.to(device),
             None if self.centres is None else self.centres.to(device),
             None if self.weights is None else self.weights.to(device),
+            None if self.incidence_weights is None else self.incidence_weights.to(device),
+            self.names,
         )
-
-
-def _sort_both_ways(
-    row: Tensor, column: Tensor, n_rows: int, n_columns: int
-) -> tuple[Segments, Segments, Tensor]:
-    """Group pairs by row and by column, each pair once; also where the second order stands in the first."""
-    keys = (row * n_columns + column).unique()
-    row, column = keys // n_columns, keys % n_columns
-    order = column.argsort(stable=True)
-    by_row = Segments(_offsets(row, n_rows), column)
-    by_column = Segments(_offsets(column, n_columns), row[order])
-    return by_row, by_column, order
-
-
-def _offsets(owners: Tensor, count: int) -> Tensor:
-    sizes = owners.bincount(minlength=count)
-    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-
-
-def _segment(segments: Segments, index: int, name: str, owner: str) -> Tensor:
-    check_count(name, index, owner, low=0)
-    if index >= len(segments):
-        raise bad_value(name, owner, f"between 0 and {len(segments) - 1}", index)
-    start, stop = segments.offsets[index : index + 2].tolist()
-    return segments.indices[start:stop]
-
-
-def _check_no_empty_hyperedge(hyperedges: Tensor, n_hyperedges: int) -> None:
-    empty = (hyperedges.bincount(minlength=n_hyperedges) == 0).nonzero()
-    if len(empty):
-        raise ValueError(
-            f"Every hyperedge of a Hypergraph must have a node. Got none for hyperedge {int(empty[0])} "
-            f"({len(empty)} such hyperedges in all). Leave these out and number the rest anew."
-        )
-
-
-def _as_centres(
-    centres: object, nodes: Tensor, hyperedges: Tensor, n_nodes: int, n_hyperedges: int
-) -> Tensor:
-    """Return one centre for each hyperedge, checked to be a member of it."""
-    tensor = as_indices(centres, "centres", "Hypergraph", below=n_nodes).to(nodes.device)
-    if len(tensor) != n_hyperedges:
-        raise bad_value("centres", "Hypergraph", f"of length n_hyperedges = {n_hyperedges}", len(tensor))
-    has_centre = hyperedges[tensor[hyperedges] == nodes].bincount(minlength=n_hyperedges) > 0
-    if not bool(has_centre.all()):
-        first = int((~has_centre).nonzero()[0])
-        got = f"node {int(tensor[first])}, which is not in hyperedge {first}"
-        raise bad_value("centres", "Hypergraph", "members of their hyperedges", got)
-    return tensor.clone()
-
-
-def _as_weights(weights: object, n_hyperedges: int) -> Tensor:
-    """Return one positive weight for each hyperedge, in float64."""
-    tensor = as_tensor(weights, "weights", "Hypergraph").double()
-    if tensor.shape != (n_hyperedges,):
-        expected = f"of length n_hyperedges = {n_hyperedges}"
-        raise bad_value("weights", "Hypergraph", expected, f"shape {tuple(tensor.shape)}")
-    low, high = _WEIGHTS
-    wrong = (~((tensor >= low) & (tensor <= high))).nonzero().squeeze(1).tolist()
-    if wrong:
-        got = f"{tensor[wrong[0]].item()} for hyperedge {wrong[0]}"
-        raise bad_value("weights", "Hypergraph", f"between {low:g} and {high:g}", got)
-    return tensor.clone()

@@ -24,6 +24,9 @@ class HypergraphConvolution(nn.Module):
         E = D_e^(-1/2) Hᵀ D_v^(-1/2) X₀ Θ
         X = D_v^(-1/2) H W_e D_e^(-1/2) E
 
+    Weights b of incidences stand in H in place of its ones, and count in both degrees: D_v has
+    Σ_k b_ik w_k, and D_e has Σ_i b_ik. No kernel takes them, so that plain PyTorch computes, slower.
+
     Parameters
     ----------
     in_features, out_features : int
@@ -87,12 +90,13 @@ class HypergraphConvolution(nn.Module):
     def to_hyperedges(self, x: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Propagate rows by D_e^(-1/2) Hᵀ D_v^(-1/2), the first product: (n, …) → (m, …)."""
         node, hyperedge, _ = hypergraph.degree_scales(x.dtype)
-        return gather_sum(x, hypergraph.to_hyperedges, node, hyperedge)
+        weights = hypergraph.incidence_weights
+        return gather_sum(x, hypergraph.to_hyperedges, node, hyperedge, weights=weights)
 
     def to_nodes(self, e: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Propagate rows by D_v^(-1/2) H W_e D_e^(-1/2), the second product: (m, …) → (n, …)."""
         node, _, hyperedge = hypergraph.degree_scales(e.dtype)
-        return gather_sum(e, hypergraph.to_nodes, hyperedge, node)
+        return gather_sum(e, hypergraph.to_nodes, hyperedge, node, weights=hypergraph.weights_to_nodes)
 
     def extra_repr(self) -> str:
         """Describe the layer for print."""
@@ -143,7 +147,8 @@ class DensityAwareAttention(nn.Module):
     """Density-aware hypergraph attention, (3) to (12) and Algorithm 1.
 
     Nodes send to their hyperedges, then hyperedges to their nodes, with attention coefficients that
-    grow with the density of the sender.
+    grow with the density of the sender. Weights of hyperedges and incidences are ignored: the attention
+    finds weights of its own.
 
     Parameters
     ----------

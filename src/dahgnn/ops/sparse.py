@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -66,11 +66,13 @@ class _SegmentSum(Function):
         return spread(gradient, ctx.incidence), None
 
 
-def _segment_sum(values: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
-    """Sum ``values[indices]`` over the segments; an empty segment gives zeros."""
+def _segment_sum(values: Tensor, indices: Tensor, offsets: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Sum ``values[indices]``, each times its weight, over the segments; an empty segment gives zeros."""
     flat = values.reshape(len(values), math.prod(values.shape[1:]))
     # An embedding bag gathers and sums in one pass, without the gathered array in between.
-    total = embedding_bag(indices, flat, offsets, mode="sum", include_last_offset=True)
+    total = embedding_bag(
+        indices, flat, offsets, mode="sum", include_last_offset=True, per_sample_weights=weights
+    )
     return total.reshape(len(offsets) - 1, *values.shape[1:])
 
 
@@ -96,6 +98,17 @@ def segment_sum(values: Tensor, incidence: Incidence) -> Tensor:
     return cast(Tensor, _SegmentSum.apply(values, incidence))
 
 
+class _Weights(NamedTuple):
+    """A weight for each incidence, in the order of the targets and in that of the sources."""
+
+    forward: Tensor
+    backward: Tensor | None
+
+    def swapped(self) -> _Weights | None:
+        """Return them for the way back; None if there is no such order."""
+        return None if self.backward is None else _Weights(self.backward, self.forward)
+
+
 class _GatherSum(Function):
     @staticmethod
     def forward(
@@ -105,21 +118,24 @@ class _GatherSum(Function):
         backward: Segments | None,
         source_scale: Tensor | None,
         target_scale: Tensor | None,
+        weights: _Weights | None,
         kernels: Kernels | None,
     ) -> Tensor:
-        ctx.swapped = backward, forward, target_scale, source_scale, kernels
+        swapped = None if weights is None else weights.swapped()
+        ctx.swapped = backward, forward, target_scale, source_scale, swapped, kernels
         if kernels is not None:
             flat = values.reshape(len(values), math.prod(values.shape[1:]))
             sums = kernels.gather_sum(flat, forward, source_scale, target_scale)
             return sums.view(len(forward), *values.shape[1:])
         column = (-1,) + (1,) * (values.dim() - 1)
         scaled = values if source_scale is None else values * source_scale.view(column)
-        total = _segment_sum(scaled, forward.indices, forward.offsets)
+        each = None if weights is None else weights.forward
+        total = _segment_sum(scaled, forward.indices, forward.offsets, each)
         return total if target_scale is None else total * target_scale.view(column)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return cast(Tensor, _GatherSum.apply(gradient, *ctx.swapped)), None, None, None, None, None
+        return cast(Tensor, _GatherSum.apply(gradient, *ctx.swapped)), None, None, None, None, None, None
 
 
 def gather_sum(
@@ -128,6 +144,7 @@ def gather_sum(
     source_scale: Tensor | None = None,
     target_scale: Tensor | None = None,
     *,
+    weights: Tensor | None = None,
     backend: str | None = None,
 ) -> Tensor:
     """Sum over the sources of each target: the product with Hᵀ or H, between diagonal matrices.
@@ -140,6 +157,9 @@ def gather_sum(
         The sources of each target.
     source_scale, target_scale : Tensor, (sources,), (targets,), optional
         Factors before and after the sum, of the values' precision; they get no gradient.
+    weights : Tensor, (t,), optional
+        Factor of each incidence, in forward order and of any precision; it gets no gradient. No kernel takes
+        them, so that plain PyTorch sums.
     backend : {"auto", "reference", "kernel"}, optional
         See `ops.backend.using`.
 
@@ -148,10 +168,16 @@ def gather_sum(
     Tensor, (targets, …)
     """
     _check_gradient(values, incidence)
-    kernels = kernels_for(values, backend)
+    both = None
+    if weights is not None:
+        each, positions = weights.to(values.dtype), incidence.positions
+        both = _Weights(each, None if positions is None else each.index_select(0, positions))
+    kernels = kernels_for(values, backend) if weights is None else None
     return cast(
         Tensor,
-        _GatherSum.apply(values, incidence.forward, incidence.backward, source_scale, target_scale, kernels),
+        _GatherSum.apply(
+            values, incidence.forward, incidence.backward, source_scale, target_scale, both, kernels
+        ),
     )
 
 

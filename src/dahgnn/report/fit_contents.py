@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from dahgnn._version import __version__
 from dahgnn.classifier.estimator import DAHGNNClassifier
-from dahgnn.classifier.explanation import attention_to_hyperedges, traces_of
+from dahgnn.classifier.explanation import attention_to_hyperedges, attention_to_nodes, traces_of
 from dahgnn.classifier.stacking import say_combination
+from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.progress import Progress
 from dahgnn.report.assessment import held_out_opinions
 from dahgnn.report.fit_view import FitView
@@ -28,6 +29,8 @@ MAPS = ("auto", "tsne", "pca", "none")
 _FEWEST_FOR_TSNE = 100
 # The page shows so many columns of each row, and so many cells in all.
 _MOST_COLUMNS, _MOST_CELLS = 12, 500_000
+# It shows so many members of a hyperedge that a user gave.
+_MOST_MEMBERS = 64
 # What ended a training, in words.
 _ENDS = {
     "held_out": "held-out labels",
@@ -86,11 +89,19 @@ def _facts(classifier: DAHGNNClassifier, metrics: Mapping[str, Any]) -> dict[str
     """Say how the fit was made."""
     count, epochs = metrics["networks"], metrics["epochs"]
     trained = f"{epochs} epochs" if count == 1 else f"{count} networks, up to {epochs} epochs"
+    k = str(classifier.k_)
+    around = {"Neighbours of a row (k)": k}
+    if metrics.get("hyperedges") is not None:
+        around = {
+            "Hyperedges": f"{metrics['hyperedges']['file']}; of a row the page shows the one that it attends "
+            f"to most, with at most {_MOST_MEMBERS} members",
+            "Neighbours of a new row (k)": k,
+        }
     return {
         "Fit": f"{metrics['seconds']:.1f} s, {trained}, ended by {_ENDS[metrics['stopped']]}",
         "Labels from": say_combination(metrics["combination"]),
         "Features": f"{metrics['features']:,}",
-        "Neighbours of a row (k)": str(classifier.k_),
+        **around,
         "Seed": str(classifier.random_state),
         "Version": f"dahgnn {__version__}",
         "SHA-256 of the file": metrics.get("sha256") or "–",
@@ -116,20 +127,44 @@ def _position(
 
 
 def _own_hyperedges(classifier: DAHGNNClassifier) -> tuple[Array, Array]:
-    """Return the members of the hyperedge centred at each row, the centre first, and their weights."""
+    """Return the members of a hyperedge of each row, the row first, and their weights.
+
+    It is the one centred at the row. Where not each row has one, as among hyperedges that a user gave, it is
+    the one that the row attends to most, with as many members as the page shows, of most attention.
+    """
     hypergraph = classifier.hypergraph_
     last = [second for _, second in traces_of(classifier)]
     attention = attention_to_hyperedges(last, hypergraph).numpy()
     offsets, nodes = hypergraph.by_hyperedge.offsets.numpy(), hypergraph.by_hyperedge.indices.numpy()
-    n, size = hypergraph.n_nodes, int(np.diff(offsets).max())
-    members, weights = np.full((n, size), -1, dtype=np.int64), np.zeros((n, size))
-    centres = np.arange(n) if hypergraph.centres is None else hypergraph.centres.numpy()
-    for number, centre in enumerate(centres):
+    size = int(np.diff(offsets).max())
+    if _is_centred_at_each_node(hypergraph):
+        chosen = np.argsort(hypergraph.centres.numpy())  # type: ignore[union-attr]
+    else:
+        chosen = _most_attended(attention_to_nodes(last, hypergraph).numpy(), hypergraph)
+        size = min(size, _MOST_MEMBERS)
+    members, weights = np.full((len(chosen), size), -1, dtype=np.int64), np.zeros((len(chosen), size))
+    for row, number in enumerate(chosen):
         part = slice(offsets[number], offsets[number + 1])
-        order = np.argsort(nodes[part] != centre, kind="stable")
-        members[centre, : len(order)] = nodes[part][order]
-        weights[centre, : len(order)] = attention[part][order]
+        found, share = nodes[part], attention[part]
+        # The row first, then by attention where not all of them have a place, else as they stand.
+        order = np.lexsort((-share if len(found) > size else found, found != row))[:size]
+        members[row, : len(order)] = found[order]
+        weights[row, : len(order)] = share[order] / share[order].sum()
     return members, weights
+
+
+def _is_centred_at_each_node(hypergraph: Hypergraph) -> bool:
+    """Tell whether each node is the centre of one hyperedge, as in a hypergraph of nearest neighbours."""
+    centres = hypergraph.centres
+    return centres is not None and bool(np.array_equal(np.sort(centres), np.arange(hypergraph.n_nodes)))
+
+
+def _most_attended(attention: Array, hypergraph: Hypergraph) -> Array:
+    """Return the hyperedge that each node attends to most, (n,), for attention (t,) in the order of nodes."""
+    owners = hypergraph.by_node.owners().numpy()
+    order = np.lexsort((hypergraph.by_node.indices.numpy(), -attention, owners))
+    first = np.concatenate([[True], owners[1:] != owners[:-1]])
+    return np.asarray(hypergraph.by_node.indices.numpy()[order[first]])
 
 
 def _details(source: Source) -> list[dict[str, str]] | None:

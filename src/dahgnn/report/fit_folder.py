@@ -49,6 +49,7 @@ from dahgnn.report.fit_metrics import check_class_weight, gather_metrics, gather
 from dahgnn.report.fit_page import fit_page
 from dahgnn.report.predictions import Predictions, as_csv, write_parquet
 from dahgnn.tables.formats import find_format
+from dahgnn.tables.hyperedges import read_hyperedges
 from dahgnn.tables.keeping import pack_columns
 from dahgnn.tables.messages import Problems, combined_error
 from dahgnn.tables.planning import Choices
@@ -84,6 +85,8 @@ class FitOptions:
         How the user asked for the fit, which metrics.json keeps.
     reading : Reading
         How the file is to be read.
+    hyperedges : Path or None
+        A file of hyperedges of the rows, see `dahgnn.tables.hyperedges`; None joins nearest neighbours.
     """
 
     label: str | None = None
@@ -101,6 +104,7 @@ class FitOptions:
     parquet: bool = False
     command: str | None = None
     reading: Reading = field(default_factory=Reading)
+    hyperedges: Path | None = None
 
 
 def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer) -> dict[str, Any]:
@@ -139,7 +143,8 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
 def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> Table:
     """Read the table, and refuse what no fit can learn from and what the results would replace."""
     beside = [Path(name) for name in (options.label, options.id) if name]  # of arrays these are files
-    check_inputs_stay(folder, [path, *beside])
+    given = [] if options.hyperedges is None else [options.hyperedges]
+    check_inputs_stay(folder, [path, *beside, *given])
     with observer.phase(f"Read {path.name}"):
         survey = survey_fit(path, options)
     for note in survey.notes:
@@ -155,8 +160,10 @@ def fit_to_folder(
     """Fit a classifier to a table that was read from a file, and fill a folder that the caller owns."""
     labels = np.array(table.labels, dtype=object)
     origin = gather_origin(path, table.notes, make_classifier(options), options.command)
+    if options.hyperedges is not None:
+        origin["hyperedges"] = {"file": options.hyperedges.name, "sha256": file_digest(options.hyperedges)}
     start = time.perf_counter()
-    classifier = _fit(table.features, labels, options, observer)
+    classifier = _fit(table, labels, options, observer)
     interrupted = classifier.stopped_ == "interrupted"
     if interrupted and (folder / MODEL).exists():
         observer.note(f"The fit that was in {folder} stays.")
@@ -216,9 +223,18 @@ def survey_fit(path: Path, options: FitOptions) -> Survey:
             shares = complete_shares(options.class_prior, survey.labels)
             told = note_equal_counts(survey.labels) if shares is None else [note_shares(shares)]
             survey = _with_notes(survey, [*told, *note_all_labelled(survey.labels)])
+    if options.hyperedges is not None and survey.table is not None:
+        with problems.gathered():
+            survey = _with_hyperedges(survey, survey.table, options.hyperedges, options)
     if not problems.sentences:
         return survey
     return replace(survey, table=None, problems=(*survey.problems, *problems.sentences))
+
+
+def _with_hyperedges(survey: Survey, table: Table, path: Path, options: FitOptions) -> Survey:
+    given = read_hyperedges(path, table.ids, id_column=options.id, reading=options.reading)
+    survey = replace(survey, table=replace(table, hypergraph=given.hypergraph))
+    return _with_notes(survey, given.notes)
 
 
 def _with_notes(survey: Survey, notes: Sequence[str]) -> Survey:
@@ -241,7 +257,7 @@ def make_classifier(options: FitOptions) -> DAHGNNClassifier:
     )
 
 
-def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer) -> DAHGNNClassifier:
+def _fit(table: Table, labels: Array, options: FitOptions, observer: Observer) -> DAHGNNClassifier:
     """Fit, and tell how far it is; after Ctrl-C the classifier is the best so far."""
     classifier = make_classifier(options)
     with observer.phase(f"Fit {len(labels):,} rows") as progress, warnings.catch_warnings():
@@ -249,7 +265,7 @@ def _fit(features: Array, labels: Array, options: FitOptions, observer: Observer
         warnings.simplefilter("ignore", ConvergenceWarning)
         count = count_networks(options.networks, len(labels))
         callback = tell_ensemble_epochs(progress, PRESETS["default"].training.max_epochs, count)
-        classifier.fit(features, labels, callback=callback)
+        classifier.fit(table.features, labels, hypergraph=table.hypergraph, callback=callback)
         count = len(classifier.networks_)
         networks = "1 network" if count == 1 else f"{count} networks"
         progress(1, 1, f"{networks}  {classifier.n_iter_} epochs")
@@ -266,7 +282,15 @@ def _about(path: Path, table: Table, options: FitOptions) -> dict[str, Any]:
         "id": options.id,
         "file": path.name,
         "reading": _reading_for_others(path, table, options.reading),
+        "hyperedges": _about_hyperedges(table, options),
     }
+
+
+def _about_hyperedges(table: Table, options: FitOptions) -> dict[str, Any] | None:
+    """Return what the user's hyperedges are called; those behind them are of rows that are in none."""
+    if table.hypergraph is None or table.hypergraph.names is None or options.hyperedges is None:
+        return None
+    return {"file": options.hyperedges.name, "names": list(table.hypergraph.names.hyperedges)}
 
 
 def _reading_for_others(path: Path, table: Table, reading: Reading) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class FitView:
     position : ndarray of float, (n, 2), or None
         Where each row stands on the map; None is a page without a map.
     members : ndarray of int, (n, k + 1)
-        Nodes of the hyperedge centred at each row, the centre first; −1 fills up.
+        Nodes of the hyperedge centred at each row, or of another one of it, the row first; −1 fills up.
     attention : ndarray of float, (n, k + 1)
         Weight of each member in that hyperedge; each row sums to one.
     history : sequence of mappings

@@ -45,6 +45,11 @@ def predict_table(
         table = read_table(path, id=wanted, columns=fitted.columns, reading=reading)
     if name is not None and table.source.ids is None:
         raise no_column(path, name, table.source.cells, "for --id")
+    if fitted.hyperedges is not None:
+        observer.note(
+            f"New rows are in none of the hyperedges that the fit had from {fitted.hyperedges.file}: each "
+            f"joins its {fitted.classifier.k_} nearest fitted rows by its features."
+        )
     for note in table.notes:
         observer.note(note)
     with observer.phase(f"Predict {len(table.ids):,} rows"):
@@ -67,6 +72,14 @@ class Suggestion:
     density: float
 
 
+@dataclass(frozen=True)
+class FittedHyperedges:
+    """The file that hyperedges of a fit came from, and the names of the first of them."""
+
+    file: str
+    names: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class FittedFolder:
     """A folder that `fit_table` filled.
@@ -83,6 +96,8 @@ class FittedFolder:
         The column that the ids come from.
     reading : Reading
         How the fitted file was read.
+    hyperedges : FittedHyperedges or None
+        What the user called them; None if they are of nearest neighbours.
     """
 
     classifier: DAHGNNClassifier
@@ -91,6 +106,7 @@ class FittedFolder:
     labels: list[str | None]
     id: str | None
     reading: Reading = _AS_FITTED
+    hyperedges: FittedHyperedges | None = None
 
     @classmethod
     def open(cls, folder: Path) -> FittedFolder:
@@ -103,11 +119,12 @@ class FittedFolder:
             columns = unpack_columns(notes["columns"], arrays)
             ids, labels = list(notes["ids"]), list(notes["labels"])
             reading = Reading(**notes.get("reading", {}))
+            hyperedges = _read_hyperedges(notes.get("hyperedges"), classifier.hypergraph_.n_hyperedges)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by 'dahgnn fit', or is damaged ({error}).") from error
         if not len(ids) == len(labels) == len(classifier.embedding_):
             raise ValueError(f"{path} is damaged: it has ids of other rows.")
-        return cls(classifier, columns, ids, labels, notes.get("id"), reading)
+        return cls(classifier, columns, ids, labels, notes.get("id"), reading, hyperedges)
 
     def row(self, name: str) -> int:
         """Return the number of a row by its id."""
@@ -118,6 +135,11 @@ class FittedFolder:
             if self.ids == [str(row) for row in range(len(self.ids))]:
                 hint = f"Ids are the numbers 0 to {len(self.ids) - 1}: the fit had no column of names (--id)."
             raise bad_value("row", "explain", "an id of a fitted row", repr(name), hint) from None
+
+    def name_hyperedge(self, number: int) -> str | None:
+        """Return what the user called a hyperedge, if it has a name."""
+        names = () if self.hyperedges is None else self.hyperedges.names
+        return names[number] if number < len(names) else None
 
     def explain(self, name: str) -> Explanation:
         """Return why a row, given by its id, got its label."""
@@ -159,3 +181,16 @@ def _check_texts(notes: dict[str, Any]) -> None:
             raise TypeError("an id or a label is no text")
     if not isinstance(notes.get("id"), str | None):
         raise TypeError("'id' is no text")
+
+
+def _read_hyperedges(kept: object, n_hyperedges: int) -> FittedHyperedges | None:
+    if kept is None:
+        return None
+    if not isinstance(kept, dict):
+        raise TypeError("'hyperedges' is no object")
+    file, names = kept["file"], tuple(kept["names"])
+    if not isinstance(file, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError("the name of a hyperedge is no text")
+    if len(names) > n_hyperedges:
+        raise ValueError("it names hyperedges that are not there")
+    return FittedHyperedges(file, names)

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from dahgnn.checks import bad_value
+from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.tables.cells import as_texts
 from dahgnn.tables.columns import TEXT_KINDS, Column, encode_columns, match_columns
 from dahgnn.tables.formats import find_format
@@ -63,6 +64,8 @@ class Table:
         The cells as they were read, without those of labels and ids.
     notes : tuple of str
         Sentences that say what was understood.
+    hypergraph : Hypergraph or None
+        The rows in hyperedges that the user has of them, see `dahgnn.tables.hyperedges`.
     """
 
     features: np.ndarray
@@ -72,6 +75,7 @@ class Table:
     ids: tuple[str, ...]
     source: Source
     notes: tuple[str, ...]
+    hypergraph: Hypergraph | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
