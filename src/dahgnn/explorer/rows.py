@@ -235,7 +235,9 @@ def _of_fit(folder: Path, others: Sequence[object]) -> Rows:
         raise ValueError(f"{folder / MODEL} is damaged: it has columns of other features. Fit anew.")
     cells: dict[str, Any] = dict(zip(names, _rounded(features).T, strict=True))
     shown = Source(n_rows=len(features), cells=cells, shape=fitted.reading.shape or ())
-    note = "The cells are the features that the fit kept. Name the table itself to see it as it is."
+    notes = ["The cells are the features that the fit kept. Name the table itself to see it as it is."]
+    if fitted.classifier.hypergraph_.centres is None:
+        notes.append("The fit had hyperedges of its own. Further models have those of nearest neighbours.")
     table = Table(
         features=features,
         names=names,
@@ -243,7 +245,7 @@ def _of_fit(folder: Path, others: Sequence[object]) -> Rows:
         labels=tuple(fitted.labels),
         ids=tuple(fitted.ids),
         source=shown,
-        notes=(note,),
+        notes=tuple(notes),
     )
     images = row_images(shown, shown.shape)
     numbered = table.ids == tuple(str(row) for row in range(len(features)))
