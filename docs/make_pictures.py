@@ -74,7 +74,7 @@ def draw_labels() -> Figure:
     known = np.isin(np.arange(len(y)), sample_per_class(y, 10, seed=0))
     found = DAHGNNClassifier(random_state=0).fit(X, np.where(known, y, -1)).transduction_
     places = tsne(torch.tensor(X, dtype=torch.float32), seed=0).numpy()
-    figure = new_figure(9, 4.6)
+    figure = new_figure(7.8, 3.7)
     before, after = figure.subplots(1, 2)
     before.scatter(*places[~known].T, s=4, color=GREY, linewidths=0, rasterized=True)
     after.scatter(*places.T, s=4, color=[colour(each) for each in found], linewidths=0, rasterized=True)
@@ -87,17 +87,18 @@ def draw_labels() -> Figure:
         after.annotate(
             str(digit),
             np.median(places[y == digit], 0),
-            fontsize=13,
+            fontsize=11,
             weight="bold",
             ha="center",
             va="center",
             bbox={"boxstyle": "circle,pad=0.2", "fc": "white", "ec": colour(digit)},
         )
-    before.set_title(f"What you have: {known.sum()} labels of {len(y):,} digits")
-    after.set_title(f"What you get: a label for each; {wrong.sum()} are wrong (×)")
+    before.set_title(f"You have: {known.sum()} labels of {len(y):,} digits")
+    after.set_title(f"You get: all of them; {wrong.sum()} are wrong (×)")
     for axes in (before, after):
         axes.set_axis_off()
         axes.set_aspect("equal", "datalim")
+        axes.margins(0.02)
     return figure
 
 
@@ -116,32 +117,33 @@ def draw_hyperedge() -> Figure:
     axes = figure.subplots()
     for grower in range(3):
         axes.scatter(*columns[growers == grower].T, s=16, color=colour(grower), label=f"grower {grower + 1}")
-    # A wine amid its own kind, one at a border, and one that shares members with the second.
-    for place, (centre, ink) in enumerate(
-        zip(chosen_wines(hypergraph, growers), ("#555555", "#111111", OURS), strict=True)
+    # The second overlaps the third, which is above it.
+    for letter, ink, centre in zip(
+        "abc", ("#555555", "#111111", OURS), chosen_wines(hypergraph, growers), strict=True
     ):
         members = columns[hypergraph.members(centre).numpy()]
-        hull = members[ConvexHull(members).vertices]
-        middle = hull.mean(0)
-        axes.add_patch(
-            Polygon(
-                middle + 1.12 * (hull - middle), closed=True, fc=ink, alpha=0.10, ec="none", joinstyle="round"
-            )
-        )
-        axes.add_patch(Polygon(middle + 1.12 * (hull - middle), closed=True, fill=False, ec=ink, lw=1.2))
-        axes.scatter(*columns[centre], s=70, facecolors="none", edgecolors=ink, linewidths=1.6)
-        axes.annotate(
-            "abc"[place],
-            columns[centre],
-            xytext=(6, 6) if place < 2 else (-13, 6),
-            textcoords="offset points",
-            weight="bold",
-            color=ink,
-        )
+        draw_group(axes, columns[centre], members, letter, ink, above=letter != "b")
     axes.set_xlabel("alcohol, %")
     axes.set_ylabel("colour intensity")
     axes.legend(frameon=False, loc="upper left")
     return figure
+
+
+def draw_group(axes: Axes, centre: NDArray, members: NDArray, letter: str, ink: str, *, above: bool) -> None:
+    """Draw a line around the members of a hyperedge, a circle around its centre, and its letter."""
+    hull = members[ConvexHull(members).vertices]
+    around = hull.mean(0) + 1.12 * (hull - hull.mean(0))
+    axes.add_patch(Polygon(around, closed=True, fc=ink, alpha=0.10, ec="none"))
+    axes.add_patch(Polygon(around, closed=True, fill=False, ec=ink, lw=1.2))
+    axes.scatter(*centre, s=70, facecolors="none", edgecolors=ink, linewidths=1.6)
+    axes.annotate(
+        letter,
+        around[around[:, 1].argmax() if above else around[:, 1].argmin()],
+        xytext=(-4, 5 if above else -14),
+        textcoords="offset points",
+        weight="bold",
+        color=ink,
+    )
 
 
 def chosen_wines(hypergraph: Hypergraph, growers: NDArray) -> list[int]:
