@@ -13,14 +13,14 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 # OpenMP is compiled in but not linked: its symbols are those of the library that torch has loaded, so that
-# both share one pool of threads. Neither errno nor traps are read, which lets loops be vectorised. Python's own
-# flags ask for debugging tables, which would be most of the file.
+# both share one pool of threads. Neither errno nor traps are read, which lets loops be vectorised. Python's
+# own flags ask for debugging tables, which would be most of the file.
 flags = ["-O3", "-g0", "-std=c++17", "-fno-math-errno", "-fno-trapping-math"]
 if sys.platform.startswith("linux"):
     flags.append("-fopenmp")
 
-# The library calls nothing of Python, so that one wheel serves every version from 3.11 on (cp311-abi3). Pythons
-# without a global lock have no such tag: there the wheel is for one version.
+# The library calls nothing of Python, so that one wheel serves every version from 3.11 on (cp311-abi3).
+# Pythons without a global lock have no such tag: there the wheel is for one version.
 any_version = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 kernels = Extension(
