@@ -38,7 +38,7 @@ INK, FAINT, GREY = "#333333", "#777777", "#b5b5b5"
 OURS, THEIRS = "#00796b", "#b3592e"
 STYLE = {
     "svg.hashsalt": "dahgnn",  # the same picture is the same file
-    "font.size": 10,
+    "font.size": 11,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
     "axes.spines.top": False,
@@ -74,7 +74,7 @@ def draw_labels() -> Figure:
     known = np.isin(np.arange(len(y)), sample_per_class(y, 10, seed=0))
     found = DAHGNNClassifier(random_state=0).fit(X, np.where(known, y, -1)).transduction_
     places = tsne(torch.tensor(X, dtype=torch.float32), seed=0).numpy()
-    figure = new_figure(7.8, 3.7)
+    figure = new_figure(7, 3.5)
     before, after = figure.subplots(1, 2)
     before.scatter(*places[~known].T, s=4, color=GREY, linewidths=0, rasterized=True)
     after.scatter(*places.T, s=4, color=[colour(each) for each in found], linewidths=0, rasterized=True)
@@ -93,8 +93,8 @@ def draw_labels() -> Figure:
             va="center",
             bbox={"boxstyle": "circle,pad=0.2", "fc": "white", "ec": colour(digit)},
         )
-    before.set_title(f"You have: {known.sum()} labels of {len(y):,} digits")
-    after.set_title(f"You get: all of them; {wrong.sum()} are wrong (×)")
+    before.set_title(f"{known.sum()} of {len(y):,} have a label")
+    after.set_title(f"All have one; {wrong.sum()} are wrong (×)")
     for axes in (before, after):
         axes.set_axis_off()
         axes.set_aspect("equal", "datalim")
@@ -113,7 +113,7 @@ def draw_hyperedge() -> Figure:
     """Draw three hyperedges among wines: a wine and the ten that are nearest."""
     columns, scaled, growers = wines()
     hypergraph = Hypergraph.from_features(scaled.astype(np.float32), k=10)
-    figure = new_figure(8, 4.6)
+    figure = new_figure(7, 4.2)
     axes = figure.subplots()
     for grower in range(3):
         axes.scatter(*columns[growers == grower].T, s=16, color=colour(grower), label=f"grower {grower + 1}")
@@ -267,7 +267,7 @@ def draw_gains() -> Figure:
     """Draw what each of the two densities gives on MNIST, from the run lines of Table 3."""
     (record,) = (ROOT / "records").glob("*_table3")
     lines = read_lines(record / "runs.jsonl")
-    figure = new_figure(8, 3.4)
+    figure = new_figure(7.4, 3.6)
     axes = figure.subplots()
     for (ours, other, said), ink, shift in zip(
         (
