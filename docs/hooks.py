@@ -6,10 +6,12 @@ such file becomes a page, if it is text, or is carried along, so that no link le
 
 from __future__ import annotations
 
+import argparse
 import json
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -139,12 +141,14 @@ def output_of(output: dict) -> str:
 
 
 def commands() -> str:
-    """Write what ``--help`` says of each command."""
+    """Write what ``--help`` says of each command, as wide as it is wherever the site is built."""
     from dahgnn.cli.parser import make_parser
 
     parser = make_parser()
     (group,) = parser._subparsers._group_actions
     parts = []
     for name, command in group.choices.items():
+        command.formatter_class = partial(argparse.HelpFormatter, width=88)
+        command.color = False  # from Python 3.14 on there would be some
         parts.append(f"## {name}\n\n```text\n{command.format_help().rstrip()}\n```")
     return "\n\n".join(parts)
