@@ -1,5 +1,6 @@
 """Run what stands in the code blocks of a page, as a reader would, from top to bottom in one folder."""
 
+import json
 import os
 import re
 import shlex
@@ -36,6 +37,7 @@ def run_page(page: Path, known: dict[str, object], capsys) -> None:
             for line in filter(None, (line.strip("… ") for line in text.splitlines())):
                 assert without_percentages(line) in without_percentages(shown), line
         else:
+            assert language in RUN, f"{page.name}: nobody knows how to check a block of {language}"
             RUN[language](text, known)
             shown = "".join(capsys.readouterr())
 
@@ -106,4 +108,12 @@ def check_spec(text: str, _: dict[str, object]) -> None:
     assert load_spec(Path("spec.toml")).methods
 
 
-RUN = {"python": run_python, "sh": run_shell, "toml": check_spec}
+def check_json(text: str, _: dict[str, object]) -> None:
+    json.loads(text)
+
+
+def show(text: str, _: dict[str, object]) -> None:
+    """Do nothing: what a file holds is there to be looked at."""
+
+
+RUN = {"python": run_python, "sh": run_shell, "toml": check_spec, "json": check_json, "csv": show}
