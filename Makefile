@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint setup clean
+.PHONY: demo test lint docs setup clean
 
 demo: setup
 	$(BIN)/dahgnn demo --out runs/demo
@@ -14,6 +14,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The tests build the site, too; here it stays, to be read in site/index.html.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 setup: .venv/.done
 
@@ -28,4 +32,4 @@ setup: .venv/.done
 	@touch $@
 
 clean:
-	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -156,8 +156,12 @@ class DensityAwareAttention(nn.Module):
         Sizes d and d'; the latter of each head.
     heads : int
         Heads; their outputs are concatenated.
-    delta, density, neighbourhood, density_gradient, final_activation
+    delta : float
         See `AttentionConfig`.
+    density, density_gradient, final_activation : bool
+        See there.
+    neighbourhood : {"centre", "shared"}
+        See there.
     generator : torch.Generator, optional
         Source of the Xavier uniform initialisation.
 

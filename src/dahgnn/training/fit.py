@@ -119,8 +119,12 @@ def fit(
     ----------
     model : DAHGNN, HGNN or another module
         Called as ``model(features, hypergraph)``; has ``in_features`` and ``n_classes``.
-    features, hypergraph, labels : array, (n, in_features), Hypergraph, and array of int, (n,)
-        The nodes. Labels are 0 … n_classes − 1, read at training and validation nodes alone; −1 is unknown.
+    features : array, (n, in_features)
+        A row for each node.
+    hypergraph : Hypergraph
+        It has n nodes.
+    labels : array of int, (n,)
+        0 … n_classes − 1, read at training and validation nodes alone; −1 is unknown.
     split : Split
         Which nodes train and which choose the epoch. Without the latter, the training loss chooses it.
     config : TrainingConfig, optional
@@ -179,10 +183,16 @@ def fit_many(
     ----------
     models : sequence of modules
         They are of one class and have the same settings. Each is trained in place.
-    features, hypergraph, labels, config
-        See `fit`; they are the same for all runs.
+    features : array, (n, in_features)
+        See `fit`; this and the next two are the same for all runs, and so is ``config``.
+    hypergraph : Hypergraph
+        See there.
+    labels : array of int, (n,)
+        See there.
     splits : sequence of Split
         There is one for each model.
+    config : TrainingConfig, optional
+        See `fit`.
     seeds : sequence of int, optional
         The seeds of each run's dropout; 0, 1, 2 and so on by default.
     callback : callable, optional

@@ -23,7 +23,8 @@ _SUFFIXES = {torch.float32: "float32", torch.float64: "float64"}
 @cache
 def library() -> ctypes.CDLL | None:
     """Return the compiled library, or None if it was not built or does not load."""
-    for ending in importlib.machinery.EXTENSION_SUFFIXES:
+    # It depends on no version of Python, and its name says so; one that names a version is of an older build.
+    for ending in reversed(importlib.machinery.EXTENSION_SUFFIXES):
         path = Path(__file__).with_name("_kernels" + ending)
         if path.exists():
             try:
