@@ -16,6 +16,8 @@ from page_blocks import blocks_of, run_page
 from PIL import Image
 from scipy.sparse import csr_array
 
+from dahgnn import Hypergraph
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -159,7 +161,11 @@ def write_files(rows: np.ndarray) -> None:
     export = table.set_axis(["Länge", "Breite"], axis=1).assign(art=NAMES)
     export.to_csv("export.csv", sep=";", decimal=",", encoding="cp1252", index=False, float_format="%.3f")
     groups = [f"{name}-{row % 6}" for row, name in enumerate(NAMES)]
-    pd.DataFrame({"row": range(150), "group": groups}).to_csv("pairs.csv", index=False)
+    pairs = pd.DataFrame({"row": range(150), "group": groups})
+    pairs.to_csv("pairs.csv", index=False)
+    table.assign(topic=partly, paper=range(150)).to_csv("papers.csv", index=False)
+    numbers = pairs["group"].astype("category").cat.codes.to_numpy()
+    Hypergraph.from_incidence(range(150), numbers, n_nodes=150, n_hyperedges=6).to_hif("graph.hif.json")
     texts = [f"This {name} thing is number {row}, and it is good." for row, name in enumerate(NAMES)]
     pd.DataFrame({"text": texts, "opinion": partly}).to_csv("reviews.csv", index=False)
     for number, name in enumerate(NAMES[:40]):
