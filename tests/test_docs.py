@@ -1,5 +1,6 @@
 """The README and the docs say what is there."""
 
+import json
 import re
 import statistics
 from pathlib import Path
@@ -310,6 +311,22 @@ def test_the_code_of_the_readme_prints_what_it_says(capsys):
     # Another processor rounds otherwise, which may turn a row or two of those that labels are judged by.
     for told, found in zip(re.findall(percent, said), re.findall(percent, printed), strict=True):
         assert float(told[:-1]) == pytest.approx(float(found[:-1]), abs=2)
+
+
+def test_the_table_of_the_labelling_order_is_that_of_its_record():
+    page = ROOT / "docs" / "notes" / "labelling.md"
+    lines = [
+        json.loads(line)
+        for line in linked_record(page, "[^)]*label_order/runs.jsonl").read_text().splitlines()
+    ]
+    rows = re.findall(r"^\| (.+?) \| (random|the queue) \| (.+) \|$", page.read_text(), flags=re.MULTILINE)
+    assert len(rows) == 12
+    for data, order, cells in rows:
+        runs = [line for line in lines if (line["data"], line["order"]) == (data, order.removeprefix("the "))]
+        assert len(runs) == 5
+        for count, cell in zip((20, 50, 100), cells.split(" | "), strict=True):
+            values = [100 * run["accuracy"][run["labels"].index(count)] for run in runs]
+            assert cell == f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
 
 
 def test_no_entry_of_the_changelog_comes_twice():
