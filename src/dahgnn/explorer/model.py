@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -138,7 +139,9 @@ def fit_model(
         As in `DAHGNNClassifier.fit`.
     """
     start = time.perf_counter()
-    classifier.fit(features, labels, neighbors=surroundings, callback=callback)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # scikit-learn's, of nearly as many classes as labels
+        classifier.fit(features, labels, neighbors=surroundings, callback=callback)
     return compare(
         Model(
             number=1 if last is None else last.number + 1,
