@@ -38,6 +38,7 @@ from dahgnn.classifier.fitting import (
     check_hypergraph,
     find_surroundings,
 )
+from dahgnn.classifier.given import Adopted, adopt_hypergraph
 from dahgnn.classifier.labels import (
     encode_class_prior,
     encode_labels,
@@ -57,6 +58,7 @@ from dahgnn.graph.neighbours import Neighbors
 from dahgnn.graph.scaling import choose_scaling
 from dahgnn.nn.model import DAHGNN
 from dahgnn.threads import threads_for
+from dahgnn.training.splits import Split
 from dahgnn.training.updates import Update
 
 logger = logging.getLogger(__name__)
@@ -104,9 +106,10 @@ class DAHGNNClassifier(
         with one labelled row keeps it. Or an array of rows, which nobody learns from: their labels judge
         alone, how long the networks train and how much each expert counts. With 0 nothing is held out: then
         nobody can tell which expert is right, and Poisson learning and the linear model decide.
-    scale : {"auto", "columns", "whole", "none"}
+    scale : {"auto", "columns", "whole", "words", "none"}
         Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
-        or neither. The first two give rows the same length in the mean. "auto" takes "columns" where a few
+        or tf-idf in place of counts of words, or neither. All but the last give rows the same length in the
+        mean. "auto" takes "columns" where a few
         of them have nearly all of the variance, as in tables whose units differ, and else "whole". The scale
         is kept and applied to new rows.
     class_prior : mapping or array, (c,), optional
@@ -141,7 +144,10 @@ class DAHGNNClassifier(
         How much each expert counts: "networks", "linear", "kernel" and "trees" (models of the features
         alone), "self-trained" (a kernel model that also learns from what all others say together),
         "poisson" and "laplace" (labels that spread over the neighbours by themselves),
-        "plain-poisson" (likewise, over neighbours by plain distance).
+        "plain-poisson" (likewise, over neighbours by plain distance), and "around" (a linear model of what
+        surrounds a row in a given hypergraph).
+    decision_ : str
+        What was decided about a given hypergraph, as a sentence; empty without one.
     embedding_ : array, (n, c)
         The last output of the networks, before the softmax: their mean.
     density_ : array, (n,)
@@ -246,8 +252,12 @@ class DAHGNNClassifier(
         neighbors : Neighbors or array of int, (n, k), optional
             Nearest rows that are known already.
         hypergraph : Hypergraph, optional
-            Of n nodes, in place of one of nearest neighbours. Then ``k`` is for new rows alone, and as the
-            hypergraph has no distances, labels do not spread over it by themselves.
+            Of n nodes, in place of one of nearest neighbours. Labels spread from row to row by the hyperedges
+            that they share, and a linear model of a row's surroundings is one more expert. Held-out labels
+            decide whether the k nearest neighbours are added as hyperedges, for nobody, for rows that share
+            a hyperedge with nobody, or for all; and with ``scale="auto"``, where columns count words,
+            whether these count by tf-idf. ``decision_`` says what was decided. New rows attach to their
+            nearest neighbours, as always.
         callback : callable, optional
             Called with the number of the network and an `Update` after each epoch; on a CUDA device after
             some. Networks that train side by side call it from their threads, one at a time.
@@ -265,9 +275,16 @@ class DAHGNNClassifier(
             stack.enter_context(threads_for(n, self._wanted_threads()))
             tell = stack.enter_context(telling(logger, self.verbose))
             tell("Find the neighbours of %d rows", n)
+            decision = ""
+            if hypergraph is None:
+                surroundings = self._surroundings(given.features, neighbors)
+            else:
+                adopted = self._adopt(given, neighbors, hypergraph, splits)
+                given, surroundings, decision = adopted.given, adopted.surroundings, adopted.decision
+                tell("%s", decision)
             fitter = Fitter(
                 given=given,
-                surroundings=self._surroundings(given.features, neighbors, hypergraph),
+                surroundings=surroundings,
                 training=training,
                 device=self._device(),
                 merge_equal=neighbors is None and hypergraph is None,
@@ -277,6 +294,7 @@ class DAHGNNClassifier(
             seeds = generator.randint(2**31, size=count).tolist()
             fit = fitter.run(networks, splits, seeds, tell.listen(callback))
             self._describe(given, fit, training.max_epochs)
+            self.decision_ = decision
             self._keep(fit.ensemble)
             tell("Labels come from %s", say_combination(self.combination_))
         if fit.interrupted:
@@ -296,6 +314,7 @@ class DAHGNNClassifier(
             labels=labels,
             weights=weights,
             class_prior=encode_class_prior(self.class_prior, classes),
+            rows=rows,
         )
 
     def _describe(self, given: GivenRows, fit: Fit, max_epochs: int) -> None:
@@ -398,14 +417,32 @@ class DAHGNNClassifier(
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return check_device(self.device, "DAHGNNClassifier")
 
-    def _surroundings(
-        self, features: Tensor, neighbors: Neighbors | ArrayLike | None, hypergraph: Hypergraph | None
-    ) -> Surroundings:
-        k = min(int(self.k), max(1, len(features) // 4))
-        if hypergraph is None:
-            return find_surroundings(features, k, self.metric, neighbors, self._device())
-        check_hypergraph(hypergraph, neighbors, len(features))
-        return Surroundings(hypergraph=hypergraph, graphs=None, k=k, radius=None, scales=None)
+    def _surroundings(self, features: Tensor, neighbors: Neighbors | ArrayLike | None) -> Surroundings:
+        return find_surroundings(
+            features, self._count_neighbors(len(features)), self.metric, neighbors, self._device()
+        )
+
+    def _adopt(
+        self,
+        given: GivenRows,
+        neighbors: Neighbors | ArrayLike | None,
+        hypergraph: Hypergraph,
+        splits: list[Split],
+    ) -> Adopted:
+        n = len(given.features)
+        check_hypergraph(hypergraph, neighbors, n)
+        return adopt_hypergraph(
+            given,
+            hypergraph,
+            splits,
+            k=self._count_neighbors(n),
+            metric=self.metric,
+            device=self._device(),
+            choose_scale=self.scale == "auto",
+        )
+
+    def _count_neighbors(self, n: int) -> int:
+        return min(int(self.k), max(1, n // 4))
 
     def _make_networks(
         self,
