@@ -1,0 +1,172 @@
+"""Networks to compare with on a hypergraph that comes as such: layers of PyG and of DHG, and no layer of either."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout, relu
+
+from dahgnn.baselines.graph_networks import draw_weights
+from dahgnn.baselines.registry import register_network
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.nn.hgnn import check_network
+
+
+class _TwoLayers(nn.Module):
+    """Two layers with a ReLU between them, and dropout before each.
+
+    Parameters
+    ----------
+    layers : tuple of modules
+        The layers, which take features and what `_structure` makes of the hypergraph.
+    settings : dict
+        What the constructor of the network was given: all that makes another one of the same shape.
+    generator : torch.Generator, optional
+        Source of the initial weights.
+    """
+
+    def __init__(
+        self,
+        layers: tuple[nn.Module, nn.Module],
+        settings: dict[str, Any],
+        generator: torch.Generator | None,
+    ) -> None:
+        super().__init__()
+        self.layer1, self.layer2 = layers
+        self.settings = settings
+        self.in_features, self.n_classes = settings["in_features"], settings["n_classes"]
+        self.dropout = settings["dropout"]
+        draw_weights(self, generator)
+
+    def _structure(self, hypergraph: Hypergraph) -> tuple[Any, ...]:
+        """Return what the layers take besides the features."""
+        raise NotImplementedError
+
+    def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
+        """Return the logits, (n, n_classes), for features (n, in_features)."""
+        structure = self._structure(hypergraph)
+        x = dropout(features, self.dropout, self.training)
+        x = dropout(relu(self.layer1(x, *structure)), self.dropout, self.training)
+        logits: Tensor = self.layer2(x, *structure)
+        return logits
+
+
+def _check(in_features: int, n_classes: int, hidden: int, share: float, owner: str) -> dict[str, Any]:
+    check_network(in_features, n_classes, hidden, share, owner)
+    return {"in_features": in_features, "n_classes": n_classes, "hidden": hidden, "dropout": share}
+
+
+class MLP(_TwoLayers):
+    """A perceptron with one hidden layer, which sees a node's own features and no hypergraph.
+
+    Parameters
+    ----------
+    in_features, n_classes : int
+        Length of a feature vector, and number of classes.
+    hidden : int
+        Units of the hidden layer.
+    dropout : float
+        Share of features and of hidden units dropped while training.
+    generator : torch.Generator, optional
+        Source of the initial weights.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        *,
+        hidden: int = 64,
+        dropout: float = 0.5,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        settings = _check(in_features, n_classes, hidden, dropout, "MLP")
+        super().__init__((nn.Linear(in_features, hidden), nn.Linear(hidden, n_classes)), settings, generator)
+
+    def _structure(self, _: Hypergraph) -> tuple[Any, ...]:
+        return ()
+
+
+class PyGHypergraph(_TwoLayers):
+    """Two hypergraph convolutions of PyG, `HypergraphConv` without attention (Bai et al., 2021).
+
+    Parameters
+    ----------
+    in_features, n_classes, hidden, dropout, generator
+        As for `MLP`.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        *,
+        hidden: int = 64,
+        dropout: float = 0.5,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        from torch_geometric.nn import HypergraphConv
+
+        settings = _check(in_features, n_classes, hidden, dropout, "PyGHypergraph")
+        layers = HypergraphConv(in_features, hidden), HypergraphConv(hidden, n_classes)
+        super().__init__(layers, settings, generator)
+
+    def _structure(self, hypergraph: Hypergraph) -> tuple[Any, ...]:
+        # Both numbers and their weights: without them PyG counts hyperedges by the largest number.
+        pairs = torch.stack([hypergraph.by_hyperedge.indices, hypergraph.by_hyperedge.owners()])
+        if hypergraph.weights is None:
+            return (pairs,)
+        return pairs, hypergraph.weights.to(torch.get_default_dtype())
+
+
+class DHGHypergraph(_TwoLayers):
+    """Two layers of DHG, `HGNNPConv`, which are those of HGNN+ (Gao et al., 2022).
+
+    Parameters
+    ----------
+    in_features, n_classes, hidden, dropout, generator
+        As for `MLP`.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        *,
+        hidden: int = 64,
+        dropout: float = 0.5,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        from dhg.nn import HGNNPConv
+
+        settings = _check(in_features, n_classes, hidden, dropout, "DHGHypergraph")
+        # Activation and dropout are ours, the same for all networks here.
+        layers = HGNNPConv(in_features, hidden, is_last=True), HGNNPConv(hidden, n_classes, is_last=True)
+        super().__init__(layers, settings, generator)
+
+    def _structure(self, hypergraph: Hypergraph) -> tuple[Any, ...]:
+        if hypergraph not in _of_dhg:
+            from dhg import Hypergraph as DHGsHypergraph
+
+            members = [each.tolist() for each in _lists(hypergraph)]
+            weights = None if hypergraph.weights is None else hypergraph.weights.tolist()
+            # DHG merges equal hyperedges; "sum" lets the one that stays count for all of them.
+            theirs = DHGsHypergraph(hypergraph.n_nodes, members, weights, merge_op="sum")
+            _of_dhg[hypergraph] = theirs.to(hypergraph.device)
+        return (_of_dhg[hypergraph],)
+
+
+# DHG's form of the hypergraphs that are in use.
+_of_dhg: WeakKeyDictionary[Hypergraph, Any] = WeakKeyDictionary()
+
+
+def _lists(hypergraph: Hypergraph) -> tuple[Tensor, ...]:
+    return hypergraph.by_hyperedge.indices.cpu().split(hypergraph.hyperedge_degrees.tolist())
+
+
+register_network(MLP)
+register_network(PyGHypergraph)
+register_network(DHGHypergraph)
