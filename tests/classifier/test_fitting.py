@@ -52,6 +52,7 @@ def make_fitter(n=60, known=24, metric="local-scale", **changes):
         labels=torch.from_numpy(np.where(np.arange(n) < known, labels, -1)),
         weights=None,
         class_prior=None,
+        rows=rows,
     )
     surroundings = find_surroundings(given.features, 5, metric, None, CPU)
     given = replace(given, **changes)

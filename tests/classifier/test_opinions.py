@@ -8,10 +8,10 @@ from scipy.special import softmax
 from dahgnn.classifier import logistic
 from dahgnn.classifier import opinions as module
 from dahgnn.classifier.experts import LabelledRows
+from dahgnn.classifier.known import Known
 from dahgnn.classifier.opinions import (
     FEATURE_EXPERTS,
     Graphs,
-    Known,
     Opinions,
     balance,
     potential_distributions,

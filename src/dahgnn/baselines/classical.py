@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.training.splits import Split, check_split
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # What the validation nodes choose from: clamping factors, and inverse strengths of the penalty.
 _ALPHAS = (0.2, 0.5, 0.8, 0.95, 0.99)
@@ -106,27 +109,19 @@ def hypergraph_spreading(
     chosen : dict
         The "alpha" with the best validation accuracy.
     """
-    from scipy.sparse import csr_array, diags_array, eye_array
+    from scipy.sparse import eye_array
     from scipy.sparse.linalg import splu
 
-    rows, known = _check(features, labels, split, "hypergraph_spreading")
+    known = _check(features, labels, split, "hypergraph_spreading")[1]
     if hypergraph is None:
         remedy = "LabelSpreading is for all others."
         raise bad_value("hypergraph", "hypergraph_spreading", "that of the dataset", "none", remedy)
-    n, m = hypergraph.n_nodes, hypergraph.n_hyperedges
-    owners, members = (
-        each.cpu().numpy() for each in (hypergraph.by_hyperedge.owners(), hypergraph.by_hyperedge.indices)
-    )
-    incidence = csr_array((np.ones(len(members)), (members, owners)), shape=(n, m))
-    node, hyperedge, weighted = (each.numpy() for each in hypergraph.to("cpu").degree_scales(torch.float64))
-    operator = (
-        diags_array(node) @ incidence @ diags_array(hyperedge * weighted) @ incidence.T @ diags_array(node)
-    )
-    start = np.zeros((n, _count_classes(known)))
+    operator = _hypergraph_operator(hypergraph.to("cpu"))
+    start = np.zeros((len(known), _count_classes(known)))
     start[split.train.numpy()] = _targets(known, split)
 
     def spread(alpha: float) -> Tensor:
-        values = splu((eye_array(n) - alpha * operator).tocsc()).solve((1 - alpha) * start)
+        values = splu((eye_array(len(known)) - alpha * operator).tocsc()).solve((1 - alpha) * start)
         total = values.sum(1, keepdims=True)
         even = np.full_like(values, 1 / values.shape[1])
         return torch.from_numpy(np.divide(values, total, out=even, where=total > 1e-12)).float()
@@ -225,6 +220,18 @@ def poisson_learning(
     graph = SimilarityGraph.from_neighbors(_neighbors(rows, k, neighbors))
     potentials = graph.spread_poisson(split.train.numpy(), _targets(known, split), damping)
     return torch.from_numpy(potentials).softmax(1).float(), {}
+
+
+def _hypergraph_operator(hypergraph: Hypergraph) -> csr_array:
+    """Return D_v^(-1/2) H W D_e^(-1) Hᵀ D_v^(-1/2), (n, n)."""
+    from scipy.sparse import csr_array, diags_array
+
+    members, owners = hypergraph.by_hyperedge.indices.numpy(), hypergraph.by_hyperedge.owners().numpy()
+    shape = (hypergraph.n_nodes, hypergraph.n_hyperedges)
+    incidence = csr_array((np.ones(len(members)), (members, owners)), shape=shape)
+    node, hyperedge, weighted = (each.numpy() for each in hypergraph.degree_scales(torch.float64))
+    scaled = diags_array(node) @ incidence
+    return csr_array(scaled @ diags_array(hyperedge * weighted) @ scaled.T)
 
 
 def _neighbors(rows: np.ndarray[Any, Any], k: int, given: Neighbors | None) -> Neighbors:

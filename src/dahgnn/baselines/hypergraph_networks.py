@@ -1,4 +1,4 @@
-"""Networks to compare with on a hypergraph that comes as such: layers of PyG and of DHG, and no layer of either."""
+"""Networks to compare with on a given hypergraph: of PyG's and of DHG's layers, and one without a layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dahgnn.nn.hgnn import check_network
 
 
 class _TwoLayers(nn.Module):
-    """Two layers with a ReLU between them, and dropout before each.
+    """Two layers with a ReLU and dropout between them, as `HGNN` has them.
 
     Parameters
     ----------
@@ -48,9 +48,8 @@ class _TwoLayers(nn.Module):
     def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Return the logits, (n, n_classes), for features (n, in_features)."""
         structure = self._structure(hypergraph)
-        x = dropout(features, self.dropout, self.training)
-        x = dropout(relu(self.layer1(x, *structure)), self.dropout, self.training)
-        logits: Tensor = self.layer2(x, *structure)
+        hidden = dropout(relu(self.layer1(features, *structure)), self.dropout, self.training)
+        logits: Tensor = self.layer2(hidden, *structure)
         return logits
 
 
@@ -69,7 +68,7 @@ class MLP(_TwoLayers):
     hidden : int
         Units of the hidden layer.
     dropout : float
-        Share of features and of hidden units dropped while training.
+        Share of hidden units dropped while training.
     generator : torch.Generator, optional
         Source of the initial weights.
     """

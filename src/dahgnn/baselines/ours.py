@@ -72,7 +72,7 @@ def complete_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     check_choice(
         "validation_labels", whole["validation_labels"], VALIDATION_LABELS, "DAHGNNClassifier in a spec"
     )
-    # Which is not among the settings of run lines unless a spec names it, as lines of earlier versions have not.
+    # Run lines have it among their settings only where a spec names it: those of earlier versions have not.
     check_choice(
         "hypergraph", parameters.get("hypergraph", "given"), HYPERGRAPHS, "DAHGNNClassifier in a spec"
     )

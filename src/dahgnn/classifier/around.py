@@ -1,9 +1,9 @@
 """A linear model of what surrounds a row: the means of its neighbours' features, and of their neighbours'.
 
-With P = D⁻¹W the means over the neighbours, it is softmax(P X A + P² X B + b): a linear model after two steps of
-a convolution that nothing is learned in (Wu et al., 2019; for hypergraphs Tang et al., 2025). The row's own
-features are left to the experts of features. As P can be taken out, a new row needs nothing but the scores
-X A + P X B + b of its neighbours, whose mean is its own.
+With P = D⁻¹W the means over the neighbours, it is softmax(P X A + P² X B + b): a linear model after two steps
+of a convolution in which nothing is learned (Wu et al., 2019; for hypergraphs Tang et al., 2025). The row's
+own features are left to the experts of features. As P can be taken out, a new row needs nothing but the
+scores X A + P X B + b of its neighbours, whose mean is its own.
 """
 
 from __future__ import annotations

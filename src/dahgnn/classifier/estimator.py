@@ -7,7 +7,7 @@ import copy
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -19,25 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
-from dahgnn.checks import (
-    bad_type,
-    bad_value,
-    check_choice,
-    check_count,
-    check_device,
-    check_flag,
-)
+from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_device, check_flag
+from dahgnn.classifier.attributes import keeping_last_fit
 from dahgnn.classifier.ensemble import Ensemble, Evaluation
-from dahgnn.classifier.fitting import (
-    Fit,
-    Fitter,
-    GivenRows,
-    Surroundings,
-    check_hypergraph,
-    find_surroundings,
-)
+from dahgnn.classifier.fitting import Fit, Fitter, GivenRows, check_hypergraph, find_surroundings
 from dahgnn.classifier.given import Adopted, adopt_hypergraph
 from dahgnn.classifier.labels import (
     encode_class_prior,
@@ -265,7 +251,7 @@ class DAHGNNClassifier(
         model, training = self._check_parameters()
         generator = check_random_state(self.random_state)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self._keeping_last_fit())
+            stack.enter_context(keeping_last_fit(self))
             stack.enter_context(torch.inference_mode(False))  # whose tensors cannot be trained
             stack.enter_context(starting_device(self._device()))
             given = self._read(X, y, sample_weight)
@@ -275,16 +261,12 @@ class DAHGNNClassifier(
             stack.enter_context(threads_for(n, self._wanted_threads()))
             tell = stack.enter_context(telling(logger, self.verbose))
             tell("Find the neighbours of %d rows", n)
-            decision = ""
-            if hypergraph is None:
-                surroundings = self._surroundings(given.features, neighbors)
-            else:
-                adopted = self._adopt(given, neighbors, hypergraph, splits)
-                given, surroundings, decision = adopted.given, adopted.surroundings, adopted.decision
-                tell("%s", decision)
+            adopted = self._surroundings(given, neighbors, hypergraph, splits)
+            if adopted.decision:
+                tell("%s", adopted.decision)
             fitter = Fitter(
-                given=given,
-                surroundings=surroundings,
+                given=adopted.given,
+                surroundings=adopted.surroundings,
                 training=training,
                 device=self._device(),
                 merge_equal=neighbors is None and hypergraph is None,
@@ -294,7 +276,7 @@ class DAHGNNClassifier(
             seeds = generator.randint(2**31, size=count).tolist()
             fit = fitter.run(networks, splits, seeds, tell.listen(callback))
             self._describe(given, fit, training.max_epochs)
-            self.decision_ = decision
+            self.decision_ = adopted.decision
             self._keep(fit.ensemble)
             tell("Labels come from %s", say_combination(self.combination_))
         if fit.interrupted:
@@ -417,32 +399,21 @@ class DAHGNNClassifier(
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return check_device(self.device, "DAHGNNClassifier")
 
-    def _surroundings(self, features: Tensor, neighbors: Neighbors | ArrayLike | None) -> Surroundings:
-        return find_surroundings(
-            features, self._count_neighbors(len(features)), self.metric, neighbors, self._device()
-        )
-
-    def _adopt(
+    def _surroundings(
         self,
         given: GivenRows,
         neighbors: Neighbors | ArrayLike | None,
-        hypergraph: Hypergraph,
+        hypergraph: Hypergraph | None,
         splits: list[Split],
     ) -> Adopted:
-        n = len(given.features)
+        device, n = self._device(), len(given.features)
+        k = min(int(self.k), max(1, n // 4))
+        if hypergraph is None:
+            around = find_surroundings(given.features, k, self.metric, neighbors, device)
+            return Adopted(given=given, surroundings=around)
         check_hypergraph(hypergraph, neighbors, n)
-        return adopt_hypergraph(
-            given,
-            hypergraph,
-            splits,
-            k=self._count_neighbors(n),
-            metric=self.metric,
-            device=self._device(),
-            choose_scale=self.scale == "auto",
-        )
-
-    def _count_neighbors(self, n: int) -> int:
-        return min(int(self.k), max(1, n // 4))
+        auto = self.scale == "auto"
+        return adopt_hypergraph(given, hypergraph, splits, k, self.metric, device, choose_scale=auto)
 
     def _make_networks(
         self,
@@ -463,17 +434,6 @@ class DAHGNNClassifier(
             DAHGNN(width, len(classes), config, generator=torch.Generator().manual_seed(seed))
             for seed in seeds
         ]
-
-    @contextlib.contextmanager
-    def _keeping_last_fit(self) -> Iterator[None]:
-        """Restore all attributes if the block fails or is interrupted, which leaves the last fit whole."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _wanted_threads(self) -> int | None:
         """Return how many threads ``n_jobs`` asks for; −1 are all cores, −2 all but one."""

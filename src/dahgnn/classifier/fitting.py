@@ -22,8 +22,8 @@ from dahgnn.classifier.judgement import (
     judge_held_out,
     without_weights,
 )
-from dahgnn.classifier.labels import split_labels
 from dahgnn.classifier.known import Known
+from dahgnn.classifier.labels import split_labels
 from dahgnn.classifier.opinions import Graphs, Opinions, balance
 from dahgnn.classifier.self_training import learn_again
 from dahgnn.classifier.stacking import Candidate, learn_stack

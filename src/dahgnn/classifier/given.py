@@ -1,9 +1,9 @@
 """What becomes of a hypergraph that the user gives: held-out labels decide what is added to it.
 
-Its hyperedges make a graph of who shares hyperedges with whom, which labels spread over. Rows that share one with
-nobody can get their nearest neighbours, or all rows can; and where columns count words, rows can be compared by
-tf-idf. For each choice labels spread over the graph, and those that were held out tell which is the best. One
-choice among six, by all held-out labels, is hardly better on these than on others.
+Its hyperedges make a graph of who shares hyperedges with whom, which labels spread over. Rows that share one
+with nobody can get their nearest neighbours, or all rows can; and where columns count words, rows can be
+compared by tf-idf. For each choice labels spread over the graph, and those that were held out tell which is
+the best. One choice among six, by all held-out labels, is hardly better on these than on others.
 """
 
 from __future__ import annotations
@@ -27,18 +27,17 @@ from dahgnn.training.splits import Split
 
 Array = NDArray[Any]
 
-# Who gets a hyperedge of nearest neighbours beside the given ones; the first where no held-out label tells.
-ADDED = ("lonely", "nobody", "all")
+# What is said of who gets a hyperedge of nearest neighbours.
 _WORDS = {
-    "nobody": "no neighbours were added to the given hyperedges",
-    "lonely": "rows that share no hyperedge got their nearest neighbours",
-    "all": "all rows got their nearest neighbours beside the given hyperedges",
+    "all": "All rows got their nearest neighbours beside the given hyperedges",
+    "lonely": "Rows that share no hyperedge got their nearest neighbours",
+    "nobody": "No neighbours were added to the given hyperedges",
 }
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Adopted:
-    """Rows and surroundings that a given hypergraph leads to.
+    """Rows and surroundings that a fit goes on with.
 
     Attributes
     ----------
@@ -47,22 +46,22 @@ class Adopted:
     surroundings : Surroundings
         Who is near whom.
     decision : str
-        What was decided, as a sentence.
+        What was decided, as a sentence; empty where no hypergraph was given.
     """
 
     given: GivenRows
     surroundings: Surroundings
-    decision: str
+    decision: str = ""
 
 
 def adopt_hypergraph(
     given: GivenRows,
     hypergraph: Hypergraph,
     splits: Sequence[Split],
-    *,
     k: int,
     metric: str,
     device: torch.device,
+    *,
     choose_scale: bool,
 ) -> Adopted:
     """Choose what is added to a given hypergraph, by labels that were held out.
@@ -74,7 +73,8 @@ def adopt_hypergraph(
     hypergraph : Hypergraph
         Of these rows.
     splits : sequence of Split
-        Which labels are held out; where none is, nothing is chosen but that lonely rows get neighbours.
+        Which labels are held out. Where none is, the first choice is taken: all rows get neighbours, and
+        words count by tf-idf.
     k : int
         Neighbours of a row.
     metric : {"local-scale", "euclidean"}
@@ -86,29 +86,31 @@ def adopt_hypergraph(
     """
     shared = share_hyperedges(hypergraph)
     lonely = np.flatnonzero(np.asarray(shared.sum(axis=1)).ravel() == 0)
-    best: tuple[float, Adopted] | None = None
+    who = {"all": np.arange(hypergraph.n_nodes), "lonely": lonely, "nobody": lonely[:0]}
+    if len(lonely) == 0:
+        del who["lonely"]
+    best, least = None, np.inf
     for rows, scale in _scaled(given, choose_scale):
         found, _, scales = find_neighbors(rows.features, k, metric, device)
         near = SimilarityGraph.from_neighbors(found)
         # Neighbours count as much as one hyperedge, in the mean.
         similar = near.similarities / near.degrees.mean()
-        for added in ADDED if len(lonely) else ("nobody", "all"):
-            who = {"nobody": lonely[:0], "lonely": lonely, "all": np.arange(len(rows.features))}[added]
-            joined = shared + _between(similar, who)
-            graph = SimilarityGraph.from_matrix(joined.tocsr(), device=device, dtype=torch.float32)
+        for added, nodes in who.items():
+            joined = (shared + _between(similar, nodes)).tocsr()
+            graph = SimilarityGraph.from_matrix(joined, device=device, dtype=torch.float32)
             loss = spreading_loss(graph, rows, splits)
-            if best is None or loss < best[0]:
-                around = Surroundings(
-                    hypergraph=add_neighbours(hypergraph, found, who),
-                    graphs=Graphs(graph, around=True),
-                    k=k,
-                    radius=None,
-                    scales=scales,
-                )
-                decision = f"{_WORDS[added]}; {scale}".capitalize()
-                best = loss, Adopted(given=rows, surroundings=around, decision=decision)
-    assert best is not None  # noqa: S101, there is a first choice
-    return best[1]
+            if loss < least:
+                best, least = (rows, found, scales, graph, nodes, f"{_WORDS[added]}; {scale}"), loss
+    assert best is not None  # noqa: S101, a loss is finite
+    rows, found, scales, graph, nodes, decision = best
+    around = Surroundings(
+        hypergraph=add_neighbours(hypergraph, found, nodes),
+        graphs=Graphs(graph, around=True),
+        k=k,
+        radius=None,
+        scales=scales,
+    )
+    return Adopted(given=rows, surroundings=around, decision=decision)
 
 
 def _scaled(given: GivenRows, choose_scale: bool) -> list[tuple[GivenRows, str]]:

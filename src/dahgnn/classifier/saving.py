@@ -33,8 +33,8 @@ from dahgnn.nn.model import DAHGNN
 Array = NDArray[Any]
 
 FORMAT = "dahgnn-classifier"
-# Counts the changes of what a file holds. An earlier version, which knows neither words nor surroundings, reads
-# files without them, and the others refuse themselves to it.
+# Counts the changes of what a file holds. The second is for what earlier versions do not know, words and
+# surroundings: they read files without these, and refuse the others.
 _LAYOUT, _LAYOUT_OF_GIVEN = 3, 4
 _REMEDY = "Write it anew with save_classifier."
 # What the classifier keeps of its labels, as arrays.

@@ -1,8 +1,9 @@
 """Datasets that come as a hypergraph, from the .npz files of the data folder.
 
-A file has the arrays ``node`` and ``hyperedge`` (pairs: which node is in which hyperedge), ``labels`` (n,), and
-``features`` (n, d) or a sparse matrix of them in ``feature_data``, ``feature_indices``, ``feature_indptr`` and
-``feature_shape``. Some have ``train``, (splits, l): the labelled nodes of published splits.
+A file has the arrays ``node`` and ``hyperedge`` (pairs: which node is in which hyperedge), ``labels`` (n,),
+and ``features`` (n, d) or a sparse matrix of them in ``feature_data``, ``feature_indices``,
+``feature_indptr`` and ``feature_shape``. Some have ``train``, (splits, l): the labelled nodes of published
+splits.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def read_hypergraph(path: Path) -> tuple[Array, Array, Incidences]:
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} must hold the hypergraph: 'node', 'hyperedge', 'labels' and 'features', as arrays of an "
-            ".npz file. Got no such file. Name the folder that has it in its folder 'hypergraphs' by '--data' "
-            "or DAHGNN_DATA."
+            ".npz file. Got no such file. Name the folder that has it in its folder 'hypergraphs' by "
+            "'--data' or DAHGNN_DATA."
         )
     try:
         with np.load(path, allow_pickle=False) as file:

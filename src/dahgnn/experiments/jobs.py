@@ -75,8 +75,8 @@ def _split_as_published(task: Task, labels_per_class: int, validation: int, run:
     found = published.shape[1]
     if validation or found != task.n_classes * labels_per_class:
         raise ValueError(
-            f"The published splits of '{task.name}' have {found} labelled nodes of {task.n_classes} classes and "
-            f"no validation nodes. Got {labels_per_class} of each class, and {validation} for validation."
+            f"The published splits of '{task.name}' have {found} labelled nodes of {task.n_classes} classes "
+            f"and no validation nodes. Got {labels_per_class} of each class, and {validation} for validation."
         )
     train = torch.from_numpy(published[run])
     test = torch.ones(len(task.labels), dtype=torch.bool)

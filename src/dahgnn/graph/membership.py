@@ -1,7 +1,7 @@
 """Who shares hyperedges with whom, and hyperedges of nearest neighbours beside given ones.
 
-A hypergraph that comes as such has no distances. Two of its nodes are the more similar the more hyperedges they
-share, and the smaller these are.
+A hypergraph that comes as such has no distances. Two of its nodes are the more similar the more hyperedges
+they share, and the smaller these are.
 """
 
 from __future__ import annotations
