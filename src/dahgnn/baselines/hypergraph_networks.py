@@ -114,15 +114,29 @@ class PyGHypergraph(_TwoLayers):
         super().__init__(layers, settings, generator)
 
     def _structure(self, hypergraph: Hypergraph) -> tuple[Any, ...]:
-        # Both numbers and their weights: without them PyG counts hyperedges by the largest number.
         pairs = torch.stack([hypergraph.by_hyperedge.indices, hypergraph.by_hyperedge.owners()])
         if hypergraph.weights is None:
             return (pairs,)
         return pairs, hypergraph.weights.to(torch.get_default_dtype())
 
 
+class _HGNNPlusLayer(nn.Module):
+    """DHG's `HGNNPConv`, without its activation and dropout: a product, then DHG's own message passing.
+
+    It is spelt out so that a network, and with it a spec, can be read where DHG is not installed.
+    """
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.theta = nn.Linear(in_features, out_features)
+
+    def forward(self, features: Tensor, theirs: Any) -> Tensor:
+        passed: Tensor = theirs.v2v(self.theta(features), aggr="mean")
+        return passed
+
+
 class DHGHypergraph(_TwoLayers):
-    """Two layers of DHG, `HGNNPConv`, which are those of HGNN+ (Gao et al., 2022).
+    """Two layers of DHG, those of HGNN+ (Gao et al., 2022).
 
     Parameters
     ----------
@@ -139,11 +153,8 @@ class DHGHypergraph(_TwoLayers):
         dropout: float = 0.5,
         generator: torch.Generator | None = None,
     ) -> None:
-        from dhg.nn import HGNNPConv
-
         settings = _check(in_features, n_classes, hidden, dropout, "DHGHypergraph")
-        # Activation and dropout are ours, the same for all networks here.
-        layers = HGNNPConv(in_features, hidden, is_last=True), HGNNPConv(hidden, n_classes, is_last=True)
+        layers = _HGNNPlusLayer(in_features, hidden), _HGNNPlusLayer(hidden, n_classes)
         super().__init__(layers, settings, generator)
 
     def _structure(self, hypergraph: Hypergraph) -> tuple[Any, ...]:
