@@ -40,13 +40,12 @@ def test_an_mlp_sees_no_hypergraph(blobs, blob_hypergraph):
 
 
 def dense_means(hypergraph):
-    """D_v^(-1) H W D_e^(-1) Hᵀ."""
+    """D_v^(-1) H D_e^(-1) Hᵀ; PyG counts the weights of hyperedges in D_v, and nowhere else."""
     h = torch.zeros(hypergraph.n_nodes, hypergraph.n_hyperedges, dtype=torch.float64)
     for number in range(hypergraph.n_hyperedges):
         h[hypergraph.members(number), number] = 1
     weights = torch.ones(hypergraph.n_hyperedges) if hypergraph.weights is None else hypergraph.weights
-    weighted = h * weights.double()
-    return weighted / weighted.sum(1, keepdim=True) @ (h / h.sum(0)).T
+    return h / (h @ weights.double())[:, None] @ (h / h.sum(0)).T
 
 
 @pytest.mark.parametrize("weights", [None, [2.0, 0.5, 1.0]])

@@ -71,7 +71,7 @@ def read_hypergraph(path: Path) -> tuple[Array, Array, Incidences]:
             "'--data' or DAHGNN_DATA."
         )
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} must be an .npz file of numbers. Got {error}.") from error
