@@ -174,7 +174,10 @@ _of_dhg: WeakKeyDictionary[Hypergraph, Any] = WeakKeyDictionary()
 
 
 def _lists(hypergraph: Hypergraph) -> tuple[Tensor, ...]:
-    return hypergraph.by_hyperedge.indices.cpu().split(hypergraph.hyperedge_degrees.tolist())
+    lists: tuple[Tensor, ...] = hypergraph.by_hyperedge.indices.cpu().split(
+        hypergraph.hyperedge_degrees.tolist()
+    )
+    return lists
 
 
 register_network(MLP)

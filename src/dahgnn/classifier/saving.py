@@ -299,7 +299,7 @@ def _rebuild_ensemble(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
     fitted = Evaluation(*(tensors[f"fitted.{name}"].numpy() for name in Evaluation._fields))
     _check(bool((fitted.distributions >= 0).all()), "probabilities that are none")
     return Ensemble(
-        scaling=Scaling(*(tensors.get(f"scaling.{name}") for name in ("shift", "factor", "words"))),
+        scaling=Scaling(tensors["scaling.shift"], tensors["scaling.factor"], tensors.get("scaling.words")),
         features=tensors["features"],
         hypergraph=hypergraph,
         k=k,
