@@ -37,7 +37,7 @@ PAINTED = """
   return painted;
 }"""
 FRAMES = """
-() => new Promise(done => {
+() => { window.painted = new Promise(done => {
   let frames = 0;
   const start = performance.now(), count = () => {
     frames++;
@@ -45,7 +45,7 @@ FRAMES = """
     else done(frames / 3);
   };
   requestAnimationFrame(count);
-})"""
+}); }"""
 
 
 def main() -> None:
@@ -118,12 +118,11 @@ def look(page, address: str, kinds: np.ndarray) -> dict[str, float]:
     found = {"s_to_map": time.perf_counter() - begin}
     points = page.locator("#points").bounding_box()
     page.mouse.move(points["x"] + points["width"] / 2, points["y"] + points["height"] / 2)
-    frames = page.evaluate_handle(FRAMES.replace("new Promise", "window.frames_ = new Promise"))
+    page.evaluate(FRAMES)
     for _ in range(20):
         page.mouse.wheel(0, -120)
         page.wait_for_timeout(100)
-    found["frames_a_second"] = page.evaluate("() => window.frames_")
-    frames.dispose()
+    found["frames_a_second"] = page.evaluate("() => window.painted")
     page.wait_for_selector("#card[data-row]")
     named: set[str] = set()
     for _ in range(12):

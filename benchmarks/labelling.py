@@ -35,12 +35,14 @@ COUNTS = (20, 50, 100)
 WAYS = ("keys", "random", "label-spreading")
 # How a page tells which row is on the screen, and when a key was answered.
 NEXT_CARD = """
-() => new Promise(done => {
-  const before = document.getElementById('card').dataset.row, start = performance.now();
-  const look = () => document.getElementById('card').dataset.row !== before
-    ? done(performance.now() - start) : requestAnimationFrame(look);
-  addEventListener('keydown', look, {once: true});
-})"""
+() => { window.card = new Promise(done => {
+  const before = document.getElementById('card').dataset.row;
+  addEventListener('keydown', ({timeStamp}) => {
+    const look = () => document.getElementById('card').dataset.row !== before
+      ? done(performance.now() - timeStamp) : requestAnimationFrame(look);
+    requestAnimationFrame(look);
+  }, {once: true, capture: true});
+}); }"""
 
 
 def main() -> None:
@@ -164,11 +166,10 @@ def press_keys(page, labels, pause):
         row = int(page.locator("#card").get_attribute("data-row"))
         word = str(labels[row])
         if word in named:
-            waiting = page.evaluate_handle(NEXT_CARD.replace("new Promise", "window.card = new Promise"))
+            page.evaluate(NEXT_CARD)
             pressed[count] = page.evaluate("() => performance.now()")
             page.keyboard.press(word)
             to_card.append(page.evaluate("() => window.card"))
-            waiting.dispose()
         else:
             page.keyboard.press("Shift+N")
             page.keyboard.type(word)

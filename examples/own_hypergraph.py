@@ -48,10 +48,10 @@ partly[labelled] = y[labelled]
 rest = partly == -1
 
 hypergraph = Hypergraph.from_incidence(papers, hyperedges, n_nodes=len(y), n_hyperedges=max(hyperedges) + 1)
-# Words are 0 or 1, and 0 means the same in all columns: no scale is needed.
-cited = DAHGNNClassifier(scale="none", random_state=0).fit(X, partly, hypergraph=hypergraph)
-near = DAHGNNClassifier(scale="none", random_state=0).fit(X, partly)
+cited = DAHGNNClassifier(random_state=0).fit(X, partly, hypergraph=hypergraph)
+near = DAHGNNClassifier(random_state=0).fit(X, partly)
 
 print(hypergraph)
+print(cited.decision_)
 by_citation, by_words = (accuracy_score(y[rest], each.transduction_[rest]) for each in (cited, near))
 print(f"Accuracy of {rest.sum()} papers: {by_citation:.1%} by citations, {by_words:.1%} by neighbours")

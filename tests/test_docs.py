@@ -349,3 +349,34 @@ def test_contributing_names_every_room():
     source = ROOT / "src" / "dahgnn"
     rooms = {path.name for path in source.iterdir() if (path / "__init__.py").exists()}
     assert rooms | {path.stem for path in source.glob("[!_]*.py")} <= named
+
+
+GIVEN = ROOT / "docs" / "notes" / "given.md"
+CITATIONS = ("cocitation-cora", "cocitation-citeseer", "coauthorship-cora")
+
+
+@pytest.mark.parametrize(
+    ("first", "records", "columns"),
+    [
+        ("| | Cora, co-citation, 140", ("given", "given-random"), CITATIONS),
+        ("| | newsgroups 5", ("given-few",), ("newsgroups", "mushroom")),
+    ],
+)
+def test_the_tables_of_given_hypergraphs_are_those_of_their_records(first, records, columns):
+    page = GIVEN.read_text(encoding="utf-8")
+    expected: dict[str, list[str]] = {}
+    for name in records:
+        record = linked_record(GIVEN, rf"[^)]*_{name}/report\.md").parent
+        summary = summarise(read_lines(record / "runs.jsonl"), read_spec(record / "spec.json"))
+        assert (record / "report.md").read_text(encoding="utf-8") == markdown(summary)
+        assert summary.n_lines == summary.expected
+        for method in summary.methods:
+            cells = [
+                summary.cells[dataset, method.name, count]
+                for dataset in columns
+                for count in summary.label_counts[dataset]
+            ]
+            shown = [f"{cell.mean:.2f} ± {cell.deviation:.2f}" for cell in cells]
+            expected[method.title] = [*expected.get(method.title, []), *shown]
+    rows = rows_of(page[page.index(first) :].split("\n\n")[0])[2:]
+    assert {title: cells for title, *cells in rows} == expected

@@ -20,7 +20,7 @@ from dahgnn.checks import (
 PRECISIONS = ("float32", "bfloat16")
 CONVOLUTIONS = ("typed", "printed")
 NEIGHBOURHOODS = ("centre", "shared")
-SCALES = ("none", "auto", "columns", "whole")
+SCALES = ("none", "auto", "columns", "whole", "words")
 
 
 class _Settings:
@@ -182,7 +182,7 @@ class Preset:
         See there.
     networks : int
         How many, from different first weights, have their logits averaged; the paper has one.
-    scale : {"none", "auto", "columns", "whole"}
+    scale : {"none", "auto", "columns", "whole", "words"}
         What is done to the features first, see `DAHGNNClassifier`; the paper names nothing.
     """
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from dahgnn import Split, split_per_class
+from dahgnn import Hypergraph, Split, split_per_class
 from dahgnn.baselines.classical import (
+    hypergraph_spreading,
     label_spreading,
     laplace_learning,
     logistic_regression,
@@ -127,3 +128,36 @@ def test_poisson_learning_balances_what_flows_in(blobs):
     assert (probabilities.argmax(1) == labels)[split.test].double().mean() > 0.8
     with pytest.raises(ValueError, match="'damping'"):
         poisson_learning(features, labels, split, damping=0.0)
+
+
+def test_labels_spread_over_a_hypergraph_by_its_formula():
+    """(I − αΘ)⁻¹ (1 − α) y with dense matrices."""
+    groups, labels = [[0, 1, 2], [2, 3], [4, 5, 6], [6, 7, 3]], np.array([0, 0, 0, 1, 1, 1, 0, 1, 1, 0])
+    hypergraph = Hypergraph.from_hyperedges(groups, n_nodes=10, weights=[1.0, 2.0, 0.5, 1.0])
+    split = Split(train=[0, 4], validation=[], test=[1, 2, 3, 5, 6, 7, 8, 9])
+    features = np.zeros((10, 1))
+    found, chosen = hypergraph_spreading(features, labels, split, hypergraph=hypergraph)
+    assert chosen == {"alpha": 0.8}
+    h = np.zeros((10, hypergraph.n_hyperedges))
+    for number in range(hypergraph.n_hyperedges):
+        h[hypergraph.members(number).numpy(), number] = 1
+    weights = hypergraph.weights.numpy()
+    root = np.diag((h @ weights) ** -0.5)
+    operator = root @ h @ np.diag(weights / h.sum(0)) @ h.T @ root
+    start = np.zeros((10, 2))
+    start[0, 0] = start[4, 1] = 1
+    expected = np.linalg.solve(np.eye(10) - 0.8 * operator, 0.2 * start)
+    connected = expected.sum(1) > 0
+    assert connected.sum() == 8
+    expected[connected] /= expected[connected].sum(1, keepdims=True)
+    np.testing.assert_allclose(found[connected], expected[connected], rtol=1e-5)
+    np.testing.assert_array_equal(found[~connected], 0.5)
+    judged = Split(train=[0, 4], validation=[1, 5], test=[2, 3])
+    assert hypergraph_spreading(features, labels, judged, hypergraph=hypergraph)[1]["alpha"] == 0.2
+
+
+def test_labels_do_not_spread_without_a_hypergraph(blobs, blob_split):
+    with pytest.raises(
+        ValueError, match="'hypergraph' parameter of hypergraph_spreading must be that of the"
+    ):
+        hypergraph_spreading(*blobs, blob_split)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dahgnn import PRESETS, DAHGNNClassifier, Split
-from dahgnn.baselines.ours import run_classifier
+from dahgnn import PRESETS, DAHGNNClassifier, Hypergraph, Split
+from dahgnn.baselines.ours import complete_parameters, run_classifier
 from dahgnn.baselines.registry import Problem
 
 SHORT = {"networks": 2, "training": {"max_epochs": 8}}
@@ -49,3 +49,21 @@ def test_labels_of_validation_nodes_are_used_where_that_is_asked_for(problem):
     assert answer.predictions.tolist() == classifier.transduction_.tolist()
     with pytest.raises(ValueError, match="Did you mean 'train'"):
         run_classifier(problem, {"validation_labels": "trian"})
+
+
+def test_the_hypergraph_of_a_dataset_is_given_unless_the_spec_says_no(problem):
+    groups = [np.flatnonzero(problem.labels == label).tolist() for label in range(3)]  # which tell everything
+    noise = np.random.default_rng(0).normal(size=(len(problem.labels), 4)).astype(np.float32)
+    hypergraph = Hypergraph.from_hyperedges(groups, n_nodes=len(problem.labels))
+    told = replace(problem, features=noise, hypergraph=hypergraph)
+    given, left = (run_classifier(told, {"networks": 1, "hypergraph": use}) for use in ("given", "none"))
+    nodes = problem.split.test.numpy()
+    right, by_noise = (
+        np.mean(each.predictions.numpy()[nodes] == problem.labels[nodes]) for each in (given, left)
+    )
+    assert right > 0.9 > 0.6 > by_noise
+    assert given.chosen["decision"]
+    assert left.chosen == {}
+    with pytest.raises(ValueError, match="'hypergraph' parameter of DAHGNNClassifier in a spec must be"):
+        run_classifier(told, {"hypergraph": "maybe"})
+    assert "hypergraph" not in complete_parameters({})

@@ -162,7 +162,7 @@ def by_potential(potentials, neighbors):
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.1, 3.0, np.inf])
-@pytest.mark.parametrize("expert", ["networks", "linear", "laplace", "poisson", "plain-poisson"])
+@pytest.mark.parametrize("expert", ["networks", "linear", "laplace", "poisson", "plain-poisson", "around"])
 def test_new_rows_stand_between_an_expert_and_their_neighbours(expert, strength):
     candidate = Candidate(expert, strength)
     potentials = np.array([[2.0, -2.0], [-1.0, 1.0], [0.5, -0.5], [-3.0, 3.0], [0.1, -0.1]])
@@ -171,7 +171,7 @@ def test_new_rows_stand_between_an_expert_and_their_neighbours(expert, strength)
         Plain(candidate),
         {"linear": Constant([0.25, 0.75])},
         {candidate: FITTED},
-        potentials={"poisson": potentials, "plain-poisson": others},
+        potentials={"poisson": potentials, "plain-poisson": others, "around": others},
     )
     neighbors = BY_PLAIN_DISTANCE if expert == "plain-poisson" else NEIGHBORS
     prior = {
@@ -180,6 +180,7 @@ def test_new_rows_stand_between_an_expert_and_their_neighbours(expert, strength)
         "laplace": np.full((2, 2), 0.5),
         "poisson": by_potential(potentials, NEIGHBORS),
         "plain-poisson": by_potential(others, BY_PLAIN_DISTANCE),
+        "around": softmax(around(others, NEIGHBORS), axis=1),
     }[expert]
     smooth = (around(FITTED, neighbors) + strength * prior) / (1 + strength) if strength < np.inf else prior
     found = combined.for_new(ROWS, NETWORKS, NEIGHBORS, BY_PLAIN_DISTANCE)

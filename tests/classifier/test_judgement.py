@@ -14,7 +14,7 @@ from dahgnn.classifier.judgement import (
     judge_held_out,
     without_weights,
 )
-from dahgnn.classifier.opinions import Known
+from dahgnn.classifier.known import Known
 from dahgnn.classifier.stacking import CANDIDATES
 
 

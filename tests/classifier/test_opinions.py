@@ -7,11 +7,12 @@ from scipy.special import softmax
 
 from dahgnn.classifier import logistic
 from dahgnn.classifier import opinions as module
+from dahgnn.classifier.around import learn_around
 from dahgnn.classifier.experts import LabelledRows
+from dahgnn.classifier.known import Known
 from dahgnn.classifier.opinions import (
     FEATURE_EXPERTS,
     Graphs,
-    Known,
     Opinions,
     balance,
     potential_distributions,
@@ -24,6 +25,8 @@ from dahgnn.graph.local_scale import LocalScale
 from dahgnn.graph.neighbours import build_search
 
 N, CLASSES = 60, 3
+# Those that there are without a given hypergraph.
+USUAL = [candidate for candidate in CANDIDATES if candidate.expert != "around"]
 # What rounding and the tolerance of the solvers may change in a probability.
 CLOSE = 2e-4
 
@@ -77,39 +80,13 @@ def precise(monkeypatch):
     monkeypatch.setattr(logistic, "_GRADIENT", 5e-6)
 
 
-def test_places_of_folds():
-    known = Known(np.array([2, 5, 7, 11]), np.array([0, 1, 0, 1]), np.ones(4), 2, [np.array([5, 11])])
-    assert known.seen().tolist() == [0, 1, 2, 3]
-    assert known.seen(0).tolist() == [0, 2]
-    assert [places.tolist() for places in known.held_places] == [[1, 3]]
-    assert [part.tolist() for part in known.parts] == [[0, 2], [0, 1, 2, 3]]
-    several = Known(known.rows, known.labels, known.weights, 2, [np.array([5]), np.array([5, 7])])
-    assert [part.tolist() for part in several.parts] == [[0, 2, 3], [0, 3], [0, 1, 2, 3]]
-
-
-def test_folds_that_judge_alone_are_in_no_part():
-    known = Known(
-        np.array([2, 5, 7, 11]), np.arange(4) % 2, np.ones(4), 2, [np.array([5]), np.array([7])], refit=False
-    )
-    assert known.seen().tolist() == known.seen(1).tolist() == [0, 3]
-    assert [part.tolist() for part in known.parts] == [[0, 3]]
-
-
-def test_given_rows_are_those_of_the_places():
-    known = Known(np.array([2, 5, 7]), np.array([0, 1, 2]), np.array([1.0, 2.0, 3.0]), 3, [])
-    nodes, values, weights = known.given(np.array([2, 0]))
-    assert nodes.tolist() == [7, 2]
-    assert values.tolist() == [[0, 0, 1], [1, 0, 0]]
-    assert weights.tolist() == [3, 1]
-
-
 @pytest.mark.usefixtures("fixed_settings")
 @pytest.mark.parametrize("refit", [True, False])
 def test_nobody_sees_the_labels_of_a_fold(table, graphs, refit):
     features, labels = table
     said = say(3)
     before = Opinions(features, know(labels, refit=refit), said, graphs)
-    assert before.candidates == list(CANDIDATES)
+    assert before.candidates == USUAL
     start = 0
     for fold in map(list, FOLDS):
         flipped = labels.copy()
@@ -169,7 +146,7 @@ def test_a_candidate_is_its_expert_made_smooth_without_the_fold(table, graphs, r
     features, labels = table
     known, said = know(labels, weights=np.linspace(0.5, 2, 24), refit=refit), say(3)
     found = Opinions(features, known, said, graphs)
-    assert found.candidates == list(CANDIDATES)
+    assert found.candidates == USUAL
     # Where the folds judge alone, the networks in the end have not seen them, either.
     networks = said if refit else [said[2]] * 3
     for candidate in found.candidates:
@@ -245,7 +222,8 @@ def test_the_two_graphs_have_opinions_of_their_own(table, graphs):
     one, other = (found.of(Candidate(name, 0.1)) for name in ("poisson", "plain-poisson"))
     assert np.abs(one - other).max() > 0.01
     chosen = Opinions(features, know(labels), say(3), Graphs(graphs.chosen))
-    assert chosen.candidates == [each for each in CANDIDATES if each.expert != "plain-poisson"]
+    absent = ("plain-poisson", "around")
+    assert chosen.candidates == [each for each in CANDIDATES if each.expert not in absent]
     assert set(chosen.potentials) == {"poisson"}
     np.testing.assert_array_equal(chosen.of(Candidate("poisson", 0.1)), one)
 
@@ -296,7 +274,8 @@ def test_an_expert_that_the_rows_do_not_suit_says_nothing(table, graphs):
     _, labels = table
     wide = torch.randn(N, 101, generator=torch.Generator().manual_seed(0))
     found = Opinions(wide, know(labels), say(3), graphs)
-    assert {each.expert for each in CANDIDATES} - {each.expert for each in found.candidates} == {"trees"}
+    absent = {each.expert for each in CANDIDATES} - {each.expert for each in found.candidates}
+    assert absent == {"trees", "around"}
     assert set(found.models) == {"linear", "kernel"}
 
 
@@ -308,7 +287,7 @@ def test_the_numbers_of_the_labelled_rows_may_have_gaps(table, graphs):
     turned = Graphs(
         *(
             SimilarityGraph.from_matrix(graph.similarities[order][:, order], dtype=torch.float32)
-            for graph in graphs
+            for graph in graphs[:2]
         )
     )
     rows = np.sort(place[:24])
@@ -384,3 +363,15 @@ def test_balance_reaches_the_shares(shares):
 def test_balance_leaves_what_is_balanced():
     distributions = np.random.default_rng(0).dirichlet([3.0, 1.0, 0.5], 300)
     np.testing.assert_allclose(balance(distributions, distributions.mean(0)), 1, atol=1e-6)
+
+
+def test_surroundings_have_an_opinion_where_that_is_asked_for(table, graphs):
+    features, labels = table
+    found = Opinions(features, know(labels), say(3), Graphs(graphs.chosen, around=True))
+    asked = learn_around(features, know(labels), graphs.chosen)
+    np.testing.assert_array_equal(found.potentials["around"], asked.scores)
+    whole = found.of(Candidate("around", np.inf))
+    np.testing.assert_array_equal(whole, asked.priors[:, -1].double().numpy())
+    held = [asked.priors[list(fold), number].double().numpy() for number, fold in enumerate(FOLDS)]
+    np.testing.assert_array_equal(found.held_out(Candidate("around", np.inf)), np.concatenate(held))
+    assert np.abs(whole - found.of(Candidate("around", 0.1))).max() > 0.01

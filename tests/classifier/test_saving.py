@@ -21,7 +21,7 @@ from dahgnn.classifier.saving import (
     load_with_notes,
     save_classifier,
 )
-from dahgnn.classifier.stacking import CANDIDATES, SECOND_CANDIDATES, Candidate, Stack
+from dahgnn.classifier.stacking import CANDIDATES, SECOND_CANDIDATES, Stack
 from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
 from dahgnn.files.tensors import read_tensors, write_tensors
 
@@ -116,10 +116,10 @@ def test_every_candidate_comes_back(tmp_path, metric):
     save_classifier(before, tmp_path / "model")
     after = load_classifier(tmp_path / "model")
     stack = after.ensemble_.combined.stack
-    plain = Candidate("plain-poisson", 0.1)
+    absent = ("around",) if metric == "local-scale" else ("around", "plain-poisson")
     assert stack == before.ensemble_.combined.stack
     everybody = (*CANDIDATES, *SECOND_CANDIDATES)
-    assert stack.candidates == tuple(each for each in everybody if metric == "local-scale" or each != plain)
+    assert stack.candidates == tuple(each for each in everybody if each.expert not in absent)
     assert after.combination_ == before.combination_
     rows = FEATURES + 0.1
     np.testing.assert_array_equal(after.predict_proba(rows), before.predict_proba(rows))
@@ -145,6 +145,31 @@ def test_a_file_says_its_layout_and_names_its_potentials(tmp_path):
     assert set(potentials) == {"potentials.poisson", "potentials.plain-poisson"}
     for name, values in classifier.ensemble_.combined.potentials.items():
         np.testing.assert_array_equal(potentials[f"potentials.{name}"], values)
+
+
+@pytest.mark.usefixtures("all_candidates")
+def test_words_and_surroundings_come_back(tmp_path):
+    generator = np.random.default_rng(0)
+    rows = (generator.random((60, 40)) < np.where(np.arange(40) % 3 == LABELS[:, None], 0.12, 0.04)).astype(
+        float
+    )
+    hypergraph = Hypergraph.from_hyperedges([range(i, i + 4) for i in range(0, 40, 4)], n_nodes=60)
+    before = DAHGNNClassifier(training=QUICK, networks=2, random_state=0, scale="words")
+    before.fit(rows, np.where(np.arange(60) < 30, LABELS, -1), hypergraph=hypergraph)
+    save_classifier(before, tmp_path / "model")
+    with safe_open(tmp_path / "model", "pt") as file:
+        assert json.loads(file.metadata()["header"])["layout"] == 4
+    after = load_classifier(tmp_path / "model")
+    assert after.decision_ == before.decision_ != ""
+    assert {"around"} <= set(after.combination_)
+    new = 2 * generator.integers(0, 2, size=(7, 40))
+    np.testing.assert_array_equal(after.predict_proba(new), before.predict_proba(new))
+    change(tmp_path / "model", tmp_path / "other", **{"potentials.around": torch.rand(60, 3)})
+    other = load_classifier(tmp_path / "other").predict_proba(new)
+    assert not np.allclose(other, before.predict_proba(new), atol=1e-4)
+    change(tmp_path / "model", tmp_path / "other", **{"scaling.words": torch.ones(39).double()})
+    with pytest.raises(ValueError, match="'scaling.words' of another shape"):
+        load_classifier(tmp_path / "other")
 
 
 def test_names_of_columns_come_back(tmp_path):

@@ -7,7 +7,8 @@ from scipy.special import softmax
 
 from dahgnn.classifier import experts
 from dahgnn.classifier import self_training as module
-from dahgnn.classifier.opinions import Graphs, Known, Opinions
+from dahgnn.classifier.known import Known
+from dahgnn.classifier.opinions import Graphs, Opinions
 from dahgnn.classifier.self_training import Lesson, fit_kernel, learn_again
 from dahgnn.classifier.stacking import CANDIDATES, SECOND_CANDIDATES, SELF_TRAINED, Candidate, Stack
 from dahgnn.graph.diffusion import SimilarityGraph

@@ -123,9 +123,9 @@ def test_the_classifier_itself_can_be_run_and_never_sees_test_labels(task, monke
     seen = []
     whole = DAHGNNClassifier.fit
 
-    def watched(self, features, labels):
+    def watched(self, features, labels, **given):
         seen.append(np.array(labels))
-        return whole(self, features, labels)
+        return whole(self, features, labels, **given)
 
     monkeypatch.setattr(DAHGNNClassifier, "fit", watched)
     parameters = {"networks": 2, "training": {"max_epochs": 8}, "validation_labels": use}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dahgnn.graph.scaling import choose_scaling
+from dahgnn.graph.scaling import choose_scaling, counts_words
 
 
 @pytest.fixture
@@ -98,3 +98,50 @@ def test_tiny_numbers_without_a_scale_are_refused(rows):
 def test_a_wrong_word_is_named(rows):
     with pytest.raises(ValueError, match="'scale' parameter"):
         choose_scaling(rows, "rows")
+
+
+WORDS = np.array([[2, 0, 1, 0], [0, 0, 3, 0], [1, 1, 1, 0], [0, 0, 0, 0]], dtype=float)
+
+
+def test_words_count_by_how_rare_they_are():
+    """As scikit-learn's TfidfTransformer has it, then of mean zero and one length in the mean."""
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    expected = text.TfidfTransformer().fit_transform(WORDS).toarray()
+    expected -= expected.mean(0)
+    expected *= 3 / np.sqrt((expected**2).sum(1).mean())
+    scaling = choose_scaling(WORDS, "words")
+    np.testing.assert_allclose(scaling.apply(WORDS).numpy()[:, :-1], expected, atol=1e-6)
+
+
+def test_new_rows_of_words_get_the_weights_of_the_old_ones():
+    scaling = choose_scaling(WORDS, "words")
+    longer, old = scaling.apply(7 * WORDS[:1]), scaling.apply(WORDS)[:1]
+    torch.testing.assert_close(longer, old)  # the length of a text does not matter
+    empty = scaling.apply(np.zeros((1, 4)))
+    torch.testing.assert_close(empty, scaling.apply(WORDS)[3:])
+    assert np.isfinite(empty.numpy()).all()
+
+
+def test_negative_numbers_are_no_words(rows):
+    with pytest.raises(
+        ValueError, match="'X' parameter of DAHGNNClassifier must be without negative numbers"
+    ):
+        choose_scaling(rows - rows.max(), "words")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda rows: rows, True),
+        (lambda rows: 3 * rows, True),
+        (lambda rows: -rows, False),
+        (lambda rows: 0.5 * rows, False),
+        (lambda rows: 1 - rows, False),  # words that nearly all rows have
+        (lambda rows: 0 * rows, False),
+        (lambda rows: rows[:0], False),
+    ],
+)
+def test_words_are_known_by_whole_numbers_that_are_rarely_there(change, expected):
+    rows = np.zeros((20, 30))
+    rows[np.arange(20), np.arange(20)] = 1
+    assert counts_words(change(rows)) is expected

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dahgnn.baselines.registry import register_function
-from dahgnn.checks import as_features, as_labels, check_neighbours, check_number
+from dahgnn.checks import as_features, as_labels, bad_value, check_neighbours, check_number
 from dahgnn.graph.diffusion import SimilarityGraph
+from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.training.splits import Split, check_split
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # What the validation nodes choose from: clamping factors, and inverse strengths of the penalty.
 _ALPHAS = (0.2, 0.5, 0.8, 0.95, 0.99)
 _STRENGTHS = (0.01, 0.1, 1.0, 10.0)
 # Scikit-learn's defaults, which are taken where there are no validation nodes.
 _DEFAULT_ALPHA, _DEFAULT_STRENGTH = 0.2, 1.0
+# Of labels on a hypergraph where there are no validation nodes.
+_HYPERGRAPH_ALPHA = 0.8
 
 # Poisson learning as published has no damping; this much makes its system solvable.
 _NO_DAMPING = 1e-6
@@ -75,6 +81,52 @@ def label_spreading(
         return torch.from_numpy(spreading.label_distributions_).float()
 
     alphas = _ALPHAS if len(split.validation) else (_DEFAULT_ALPHA,)
+    probabilities, alpha = _best(((spread(alpha), alpha) for alpha in alphas), known, split)
+    return probabilities, {"alpha": alpha}
+
+
+@register_function("HypergraphSpreading")
+def hypergraph_spreading(
+    features: object, labels: object, split: Split, *, hypergraph: Hypergraph | None = None
+) -> tuple[Tensor, dict[str, Any]]:
+    """Spread labels over a given hypergraph (Zhou et al., 2006).
+
+    Solves (I − αΘ) u = (1 − α) y with Θ = D_v^(-1/2) H W D_e^(-1) Hᵀ D_v^(-1/2). What no labelled node is
+    connected to has the same probability for all classes.
+
+    Parameters
+    ----------
+    features, labels, split
+        As for `label_spreading`; of the features only their number is used. Without validation nodes alpha
+        is 0.8.
+    hypergraph : Hypergraph
+        That the dataset comes as.
+
+    Returns
+    -------
+    probabilities : Tensor, (n, c)
+        The probability of each class at each node.
+    chosen : dict
+        The "alpha" with the best validation accuracy.
+    """
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import splu
+
+    known = _check(features, labels, split, "hypergraph_spreading")[1]
+    if hypergraph is None:
+        remedy = "LabelSpreading is for all others."
+        raise bad_value("hypergraph", "hypergraph_spreading", "that of the dataset", "none", remedy)
+    operator = _hypergraph_operator(hypergraph.to("cpu"))
+    start = np.zeros((len(known), _count_classes(known)))
+    start[split.train.numpy()] = _targets(known, split)
+
+    def spread(alpha: float) -> Tensor:
+        values = splu((eye_array(len(known)) - alpha * operator).tocsc()).solve((1 - alpha) * start)
+        total = values.sum(1, keepdims=True)
+        even = np.full_like(values, 1 / values.shape[1])
+        return torch.from_numpy(np.divide(values, total, out=even, where=total > 1e-12)).float()
+
+    alphas = _ALPHAS if len(split.validation) else (_HYPERGRAPH_ALPHA,)
     probabilities, alpha = _best(((spread(alpha), alpha) for alpha in alphas), known, split)
     return probabilities, {"alpha": alpha}
 
@@ -168,6 +220,18 @@ def poisson_learning(
     graph = SimilarityGraph.from_neighbors(_neighbors(rows, k, neighbors))
     potentials = graph.spread_poisson(split.train.numpy(), _targets(known, split), damping)
     return torch.from_numpy(potentials).softmax(1).float(), {}
+
+
+def _hypergraph_operator(hypergraph: Hypergraph) -> csr_array:
+    """Return D_v^(-1/2) H W D_e^(-1) Hᵀ D_v^(-1/2), (n, n)."""
+    from scipy.sparse import csr_array, diags_array
+
+    members, owners = hypergraph.by_hyperedge.indices.numpy(), hypergraph.by_hyperedge.owners().numpy()
+    shape = (hypergraph.n_nodes, hypergraph.n_hyperedges)
+    incidence = csr_array((np.ones(len(members)), (members, owners)), shape=shape)
+    node, hyperedge, weighted = (each.numpy() for each in hypergraph.degree_scales(torch.float64))
+    scaled = diags_array(node) @ incidence
+    return csr_array(scaled @ diags_array(hyperedge * weighted) @ scaled.T)
 
 
 def _neighbors(rows: np.ndarray[Any, Any], k: int, given: Neighbors | None) -> Neighbors:

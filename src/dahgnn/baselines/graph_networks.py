@@ -44,7 +44,7 @@ class _TwoLayers(nn.Module):
         self.settings = settings
         self.in_features, self.n_classes = settings["in_features"], settings["n_classes"]
         self.dropout = settings["dropout"]
-        _draw(self, generator)
+        draw_weights(self, generator)
 
     def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Return the logits, (n, n_classes), for features (n, in_features)."""
@@ -140,7 +140,7 @@ register_network(GCN)
 register_network(GAT)
 
 
-def _draw(network: nn.Module, generator: torch.Generator | None) -> None:
+def draw_weights(network: nn.Module, generator: torch.Generator | None) -> None:
     """Draw the weights as PyG does, Xavier uniform and biases of zero, but from a generator of ours."""
     if generator is None:
         return

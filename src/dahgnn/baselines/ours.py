@@ -24,6 +24,8 @@ from dahgnn.nn.model import DAHGNN
 
 # What the classifier does with the labels of the validation nodes.
 VALIDATION_LABELS = ("none", "judge", "train")
+# Whether the classifier gets a hypergraph that the dataset comes as.
+HYPERGRAPHS = ("given", "none")
 
 register_network(DAHGNN, takes_config=True)
 register_network(HGNN)
@@ -40,22 +42,25 @@ def run_classifier(problem: Problem, parameters: Mapping[str, Any]) -> Answer:
         Those of the classifier; ``model`` and ``training`` are tables of what differs from its defaults.
         Besides them ``validation_labels`` says what becomes of the labels of the validation nodes: "none",
         the default, leaves them out; "judge" holds them out, as other methods do that choose their settings
-        by them; "train" adds them to the training nodes.
+        by them; "train" adds them to the training nodes. And ``hypergraph`` says what becomes of a
+        hypergraph that the dataset comes as: "given", the default, or "none", which leaves it out.
     """
     from dahgnn.classifier.estimator import DAHGNNClassifier
 
     given = complete_parameters(parameters)
     use = given.pop("validation_labels")
+    hypergraph = problem.hypergraph if given.pop("hypergraph", "given") == "given" else None
     known = problem.known_labels(validation=use != "none")
     if use == "judge":
         given["validation"] = problem.split.validation.numpy()
     given |= {"model": ModelConfig(**given["model"]), "training": TrainingConfig(**given["training"])}
     of_the_run: dict[str, Any] = {"device": problem.device, "random_state": problem.seed}
-    classifier = DAHGNNClassifier(**(of_the_run | given)).fit(problem.features, known)
+    classifier = DAHGNNClassifier(**(of_the_run | given)).fit(problem.features, known, hypergraph=hypergraph)
     predictions = torch.from_numpy(np.asarray(classifier.transduction_)).long()
     estimate = classifier.estimate_
     stated = None if estimate is None else (estimate.accuracy, estimate.low, estimate.high)
-    return Answer(predictions=predictions, stated=stated)
+    chosen = {"decision": classifier.decision_} if classifier.decision_ else {}
+    return Answer(predictions=predictions, stated=stated, chosen=chosen)
 
 
 def complete_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,6 +72,10 @@ def complete_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     check_choice(
         "validation_labels", whole["validation_labels"], VALIDATION_LABELS, "DAHGNNClassifier in a spec"
     )
+    # Run lines have it among their settings only where a spec names it: those of earlier versions have not.
+    check_choice(
+        "hypergraph", parameters.get("hypergraph", "given"), HYPERGRAPHS, "DAHGNNClassifier in a spec"
+    )
     for name, kind in (("model", ModelConfig), ("training", TrainingConfig)):
         table = asdict(getattr(preset, name)) | dict(parameters.get(name) or {})
         whole[name] = asdict(kind.from_mapping(table))
@@ -76,7 +85,7 @@ def complete_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def _classifier_parameters() -> set[str]:
     from dahgnn.classifier.estimator import DAHGNNClassifier
 
-    return {*DAHGNNClassifier().get_params(deep=False), "validation_labels"}
+    return {*DAHGNNClassifier().get_params(deep=False), "validation_labels", "hypergraph"}
 
 
 register(

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from dahgnn.checks import check_choice, did_you_mean
 from dahgnn.config import ModelConfig
+from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.neighbours import Neighbors
 from dahgnn.training.splits import Split
 
@@ -41,6 +42,8 @@ class Problem:
         Neighbours of a node.
     neighbors : Neighbors, optional
         The nearest others of each node, by the metric that the spec names.
+    hypergraph : Hypergraph, optional
+        That the dataset comes as. A method of the features alone does without it.
     seed : int
         The source of all randomness.
     device : str
@@ -52,6 +55,7 @@ class Problem:
     split: Split
     k: int = 10
     neighbors: Neighbors | None = None
+    hypergraph: Hypergraph | None = None
     seed: int = 0
     device: str = "cpu"
 
@@ -163,7 +167,7 @@ Kind = NetworkKind | DirectKind
 _OF_THE_RUN = ("random_state", "n_jobs", "verbose", "device", "warm_start")
 
 # Keywords of a function that it gets from the problem and not from the spec.
-_OF_A_PROBLEM = {"k", "neighbors", "seed"}
+_OF_A_PROBLEM = {"k", "neighbors", "hypergraph", "seed"}
 
 # Filled by the modules of this folder. Ask `all_kinds` or `find_kind`, which import these modules first.
 _KINDS: dict[str, Kind] = {}
@@ -187,8 +191,8 @@ Classify = Callable[..., tuple[Tensor, dict[str, Any]]]
 def register_function(name: str) -> Callable[[Classify], Classify]:
     """Add a function of features, labels and split, which returns probabilities and what was chosen.
 
-    Where it has keywords "k", "neighbors" and "seed", it gets those of the run; its other keywords are its
-    parameters.
+    Where it has keywords "k", "neighbors", "hypergraph" and "seed", it gets those of the run; its other
+    keywords are its parameters.
     """
 
     def decorate(function: Classify) -> Classify:

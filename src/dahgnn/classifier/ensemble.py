@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dahgnn.classifier.experts import Model
 from dahgnn.classifier.opinions import potential_distributions, smooth_new, usual_potential
-from dahgnn.classifier.stacking import Candidate, Stack
+from dahgnn.classifier.stacking import AROUND, Candidate, Stack
 from dahgnn.graph.diffusion import similarities_of
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.local_scale import LocalScale
@@ -72,7 +72,8 @@ class Combined:
     fitted : mapping of Candidate to array, (n, c)
         The fitted rows' values of the smooth candidates that it needs.
     potentials : mapping of str to array, (n, c)
-        Poisson learning's, by the name of the expert, as far as they are needed.
+        Poisson learning's, by the name of the expert, as far as they are needed, and the scores of the linear
+        model of surroundings.
     factors : array, (c,), or None
         What a class prior multiplies the classes with.
     """
@@ -111,6 +112,9 @@ class Combined:
         for name, potentials in self.potentials.items():
             indices, similarities = around.get(name, around[""])
             own = smooth_new(similarities, potentials[indices], np.zeros_like(networks), 0.0)
+            if name == AROUND:
+                priors[name] = softmax(own, axis=1)
+                continue
             usual = usual_potential(torch.from_numpy(potentials)[:, None])
             priors[name] = potential_distributions(torch.from_numpy(own)[:, None], usual)[:, 0].numpy()
         opinions = []

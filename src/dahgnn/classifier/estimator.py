@@ -7,7 +7,7 @@ import copy
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -21,14 +21,8 @@ from sklearn.utils import Tags, check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from dahgnn.checks import (
-    bad_type,
-    bad_value,
-    check_choice,
-    check_count,
-    check_device,
-    check_flag,
-)
+from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_device, check_flag
+from dahgnn.classifier.attributes import keeping_last_fit
 from dahgnn.classifier.ensemble import Ensemble, Evaluation
 from dahgnn.classifier.fitting import (
     Fit,
@@ -39,6 +33,7 @@ from dahgnn.classifier.fitting import (
     check_surroundings,
     find_surroundings,
 )
+from dahgnn.classifier.given import Adopted, adopt_hypergraph
 from dahgnn.classifier.labels import (
     encode_class_prior,
     encode_labels,
@@ -58,6 +53,7 @@ from dahgnn.graph.neighbours import Neighbors
 from dahgnn.graph.scaling import choose_scaling
 from dahgnn.nn.model import DAHGNN
 from dahgnn.threads import threads_for
+from dahgnn.training.splits import Split
 from dahgnn.training.updates import Update
 
 logger = logging.getLogger(__name__)
@@ -105,9 +101,10 @@ class DAHGNNClassifier(
         with one labelled row keeps it. Or an array of rows, which nobody learns from: their labels judge
         alone, how long the networks train and how much each expert counts. With 0 nothing is held out: then
         nobody can tell which expert is right, and Poisson learning and the linear model decide.
-    scale : {"auto", "columns", "whole", "none"}
+    scale : {"auto", "columns", "whole", "words", "none"}
         Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
-        or neither. The first two give rows the same length in the mean. "auto" takes "columns" where a few
+        or tf-idf in place of counts of words, or neither. All but the last give rows the same length in the
+        mean. "auto" takes "columns" where a few
         of them have nearly all of the variance, as in tables whose units differ, and else "whole". The scale
         is kept and applied to new rows.
     class_prior : mapping or array, (c,), optional
@@ -142,7 +139,10 @@ class DAHGNNClassifier(
         How much each expert counts: "networks", "linear", "kernel" and "trees" (models of the features
         alone), "self-trained" (a kernel model that also learns from what all others say together),
         "poisson" and "laplace" (labels that spread over the neighbours by themselves),
-        "plain-poisson" (likewise, over neighbours by plain distance).
+        "plain-poisson" (likewise, over neighbours by plain distance), and "around" (a linear model of what
+        surrounds a row in a given hypergraph).
+    decision_ : str
+        What was decided about a given hypergraph, as a sentence; empty without one.
     embedding_ : array, (n, c)
         The last output of the networks, before the softmax: their mean.
     density_ : array, (n,)
@@ -248,8 +248,12 @@ class DAHGNNClassifier(
             Nearest rows that are known already; what `surroundings` returned for the same rows gives the
             same fit as a new search does.
         hypergraph : Hypergraph, optional
-            Of n nodes, in place of one of nearest neighbours. Then ``k`` is for new rows alone, and as the
-            hypergraph has no distances, labels do not spread over it by themselves.
+            Of n nodes, in place of one of nearest neighbours. Labels spread from row to row by the hyperedges
+            that they share, and a linear model of a row's surroundings is one more expert. Held-out labels
+            decide whether the k nearest neighbours are added as hyperedges, for nobody, for rows that share
+            a hyperedge with nobody, or for all; and with ``scale="auto"``, where columns count words,
+            whether these count by tf-idf. ``decision_`` says what was decided. New rows attach to their
+            nearest neighbours, as always.
         callback : callable, optional
             Called with the number of the network and an `Update` after each epoch; on a CUDA device after
             some. Networks that train side by side call it from their threads, one at a time.
@@ -257,7 +261,7 @@ class DAHGNNClassifier(
         model, training = self._check_parameters()
         generator = check_random_state(self.random_state)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self._keeping_last_fit())
+            stack.enter_context(keeping_last_fit(self))
             stack.enter_context(torch.inference_mode(False))  # whose tensors cannot be trained
             stack.enter_context(starting_device(self._device()))
             given = self._read(X, y, sample_weight)
@@ -267,9 +271,12 @@ class DAHGNNClassifier(
             stack.enter_context(threads_for(n, self._wanted_threads()))
             tell = stack.enter_context(telling(logger, self.verbose))
             tell("Find the neighbours of %d rows", n)
+            adopted = self._surroundings(given, neighbors, hypergraph, splits)
+            if adopted.decision:
+                tell("%s", adopted.decision)
             fitter = Fitter(
-                given=given,
-                surroundings=self._surroundings(given.features, neighbors, hypergraph),
+                given=adopted.given,
+                surroundings=adopted.surroundings,
                 training=training,
                 device=self._device(),
                 merge_equal=hypergraph is None and isinstance(neighbors, Surroundings | None),
@@ -279,6 +286,7 @@ class DAHGNNClassifier(
             seeds = generator.randint(2**31, size=count).tolist()
             fit = fitter.run(networks, splits, seeds, tell.listen(callback))
             self._describe(given, fit, training.max_epochs)
+            self.decision_ = adopted.decision
             self._keep(fit.ensemble)
             tell("Labels come from %s", say_combination(self.combination_))
         if fit.interrupted:
@@ -304,7 +312,7 @@ class DAHGNNClassifier(
         rows = read_rows(self, X, reset=True)
         with threads_for(len(rows), self._wanted_threads()):
             features = choose_scaling(rows, self.scale).apply(rows)
-            return self._surroundings(features, neighbors, None)
+            return self._find_neighbours(features, neighbors)
 
     def _read(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> GivenRows:
         """Check rows and labels, scale the rows, and number the classes."""
@@ -319,6 +327,7 @@ class DAHGNNClassifier(
             labels=labels,
             weights=weights,
             class_prior=encode_class_prior(self.class_prior, classes),
+            rows=rows,
         )
 
     def _describe(self, given: GivenRows, fit: Fit, max_epochs: int) -> None:
@@ -423,18 +432,27 @@ class DAHGNNClassifier(
 
     def _surroundings(
         self,
-        features: Tensor,
+        given: GivenRows,
         neighbors: Surroundings | Neighbors | ArrayLike | None,
         hypergraph: Hypergraph | None,
-    ) -> Surroundings:
+        splits: list[Split],
+    ) -> Adopted:
+        device, n = self._device(), len(given.features)
         if isinstance(neighbors, Surroundings):
-            check_surroundings(neighbors, hypergraph, len(features))
-            return neighbors
-        k = min(int(self.k), max(1, len(features) // 4))
+            check_surroundings(neighbors, hypergraph, n)
+            return Adopted(given=given, surroundings=neighbors)
         if hypergraph is None:
-            return find_surroundings(features, k, self.metric, neighbors, self._device())
-        check_hypergraph(hypergraph, neighbors, len(features))
-        return Surroundings(hypergraph=hypergraph, graphs=None, k=k, radius=None, scales=None)
+            return Adopted(given=given, surroundings=self._find_neighbours(given.features, neighbors))
+        check_hypergraph(hypergraph, neighbors, n)
+        auto, k = self.scale == "auto", self._count_neighbours(n)
+        return adopt_hypergraph(given, hypergraph, splits, k, self.metric, device, choose_scale=auto)
+
+    def _find_neighbours(self, features: Tensor, neighbors: Neighbors | ArrayLike | None) -> Surroundings:
+        k = self._count_neighbours(len(features))
+        return find_surroundings(features, k, self.metric, neighbors, self._device())
+
+    def _count_neighbours(self, n: int) -> int:
+        return min(int(self.k), max(1, n // 4))
 
     def _make_networks(
         self,
@@ -455,17 +473,6 @@ class DAHGNNClassifier(
             DAHGNN(width, len(classes), config, generator=torch.Generator().manual_seed(seed))
             for seed in seeds
         ]
-
-    @contextlib.contextmanager
-    def _keeping_last_fit(self) -> Iterator[None]:
-        """Restore all attributes if the block fails or is interrupted, which leaves the last fit whole."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _wanted_threads(self) -> int | None:
         """Return how many threads ``n_jobs`` asks for; −1 are all cores, −2 all but one."""

@@ -22,8 +22,9 @@ from dahgnn.classifier.judgement import (
     judge_held_out,
     without_weights,
 )
+from dahgnn.classifier.known import Known
 from dahgnn.classifier.labels import split_labels
-from dahgnn.classifier.opinions import Graphs, Known, Opinions, balance
+from dahgnn.classifier.opinions import Graphs, Opinions, balance
 from dahgnn.classifier.self_training import learn_again
 from dahgnn.classifier.stacking import Candidate, learn_stack
 from dahgnn.classifier.stages import Trained, TrainingStage, train_in_stages
@@ -61,6 +62,8 @@ class GivenRows:
         How much each row counts, if not all the same.
     class_prior : array, (c,), or None
         The part of all rows that each class has, if that is known.
+    rows : array, (n, d)
+        The rows as they came, for another scaling.
     """
 
     scaling: Scaling
@@ -69,6 +72,7 @@ class GivenRows:
     labels: Tensor
     weights: Array | None
     class_prior: Array | None
+    rows: Array
 
     def split(
         self, validation: float | ArrayLike, count: int, generator: np.random.RandomState
@@ -90,8 +94,8 @@ class Surroundings:
     ----------
     hypergraph : Hypergraph
         That the networks see.
-    graphs : Graphs or None
-        That labels spread over; None for a hypergraph of the user's own, which has no distances.
+    graphs : Graphs
+        That labels spread over.
     k : int
         Neighbours that a new row gets.
     radius, scales : Tensor, (n,), or None
@@ -99,7 +103,7 @@ class Surroundings:
     """
 
     hypergraph: Hypergraph
-    graphs: Graphs | None
+    graphs: Graphs
     k: int
     radius: Tensor | None
     scales: Tensor | None
@@ -154,16 +158,12 @@ def find_surroundings(
     device : torch.device
         Where to search.
     """
-    scales = plain = None
+    plain: Neighbors | None
+    scales: Tensor | None
     if given is not None:
-        found = measure_neighbors(given, features)
+        found, plain, scales = measure_neighbors(given, features), None, None
     else:
-        search = METRICS[metric](build_search(features.to(device)))
-        if isinstance(search, LocalScale):
-            (found, plain), scales = search.among_both(k), search.scales.cpu()
-        else:
-            found = search.among(k)
-        found = found.to("cpu")
+        found, plain, scales = find_neighbors(features, k, metric, device)
     hypergraph = Hypergraph.from_neighbors(found)
     build_graph = partial(SimilarityGraph.from_neighbors, device=device, dtype=torch.float32)
     if int(hypergraph.hyperedge_degrees.max()) < 2:
@@ -175,6 +175,17 @@ def find_surroundings(
         radius=found.distances.amax(1),
         scales=scales,
     )
+
+
+def find_neighbors(
+    features: Tensor, k: int, metric: str, device: torch.device
+) -> tuple[Neighbors, Neighbors | None, Tensor | None]:
+    """Return the neighbours by a metric, and by local scale those by plain distance and μ, (n,), as well."""
+    search = METRICS[metric](build_search(features.to(device)))
+    if not isinstance(search, LocalScale):
+        return search.among(k).to("cpu"), None, None
+    found, plain = search.among_both(k)
+    return found.to("cpu"), plain, search.scales.cpu()
 
 
 def measure_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Neighbors:

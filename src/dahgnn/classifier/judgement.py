@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dahgnn.classifier.opinions import Known
+from dahgnn.classifier.known import Known
 from dahgnn.classifier.stacking import Candidate, Stack, learn_stack
 
 Array = NDArray[Any]

@@ -1,14 +1,11 @@
 """What each candidate says of the fitted rows, with and without each fold of the labels.
 
-A fold is some labelled rows and the networks that have not seen their labels. All other experts are fitted to
-several parts of the labels at once: to all but each fold, and to all. Where the folds judge alone, there is
-one part, the labels outside of them.
+All experts but the networks are fitted to several parts of the labels at once, see `Known`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +13,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dahgnn.classifier.around import learn_around, suits_around
 from dahgnn.classifier.experts import FeatureExpert, KernelExpert, LabelledRows, LinearExpert, Model
+from dahgnn.classifier.known import Known
 from dahgnn.classifier.stacking import (
+    AROUND,
     CANDIDATES,
     POISSON_EXPERTS,
     SECOND_CANDIDATES,
     Candidate,
 )
 from dahgnn.classifier.trees import TreesExpert
-from dahgnn.graph.diffusion import Given, SimilarityGraph
+from dahgnn.graph.diffusion import SimilarityGraph
 
 Array = NDArray[Any]
 
@@ -40,60 +40,6 @@ _SHARPNESS = 5.0
 _SAMPLE = 50_000
 
 
-@dataclass(frozen=True, eq=False)
-class Known:
-    """The labelled rows, and which of them are held out when.
-
-    Attributes
-    ----------
-    rows, labels : array of int, (l,)
-        Numbers of the labelled rows, ascending, and of their classes.
-    weights : array, (l,)
-        How much each counts; one is usual.
-    n_classes : int
-        How many classes there are.
-    folds : sequence of array of int
-        Rows of each fold. A row of a class with few labels may be in several.
-    refit : bool
-        Whether the labels of the folds are learned from in the end. Otherwise they judge alone.
-    """
-
-    rows: Array
-    labels: Array
-    weights: Array
-    n_classes: int
-    folds: Sequence[Array]
-    refit: bool = True
-
-    def seen(self, fold: int | None = None) -> Array:
-        """Return the places, among the labelled rows, outside a fold; None asks for all to learn from."""
-        if not self.refit:
-            held = np.concatenate([np.empty(0, np.int64), *self.folds])
-        elif fold is None:
-            return np.arange(len(self.rows))
-        else:
-            held = self.folds[fold]
-        return np.flatnonzero(~np.isin(self.rows, held))
-
-    @property
-    def held_places(self) -> list[Array]:
-        """The places, among the labelled rows, of each fold's rows."""
-        return [np.searchsorted(self.rows, fold) for fold in self.folds]
-
-    @property
-    def parts(self) -> list[Array]:
-        """The places that opinions are formed from: all but each fold, then what is learned from in the end.
-
-        Where the folds judge alone, the latter is all there is.
-        """
-        return [*(self.seen(fold) for fold in range(len(self.folds) if self.refit else 0)), self.seen()]
-
-    def given(self, places: Array) -> Given:
-        """Return some labelled rows as the graph takes them."""
-        targets = np.eye(self.n_classes)[self.labels[places]]
-        return Given(self.rows[places], targets, self.weights[places])
-
-
 class Graphs(NamedTuple):
     """What labels spread over.
 
@@ -103,10 +49,14 @@ class Graphs(NamedTuple):
         Of the neighbours that the networks see, too.
     plain : SimilarityGraph or None
         Of the nearest by plain distance, if the others are not these.
+    around : bool
+        Whether a linear model learns from what surrounds a row, see `dahgnn.classifier.around`. It pays where
+        a hypergraph is given.
     """
 
     chosen: SimilarityGraph
     plain: SimilarityGraph | None = None
+    around: bool = False
 
 
 class _Said(NamedTuple):
@@ -150,7 +100,7 @@ class Opinions:
     settings : dict
         What these have chosen, by the name of the expert.
     potentials : dict of str to array, (n, c)
-        Poisson learning's, by the name of the expert.
+        Poisson learning's, by the name of the expert, and the scores of the linear model of surroundings.
     sample : array of int, (s,)
         Some rows without a label, of which it is kept what is said without each fold.
     """
@@ -184,9 +134,13 @@ class Opinions:
                 self._hear(name, model.predict(features), self._graph)
         if graphs is not None:
             self._hear("laplace", None, graphs.chosen)
-            for name, graph in zip(POISSON_EXPERTS, graphs, strict=True):
+            for name, graph in zip(POISSON_EXPERTS, (graphs.chosen, graphs.plain), strict=True):
                 if graph is not None:
                     self._hear(name, self._spread(name, graph), graph)
+            if graphs.around and suits_around(features):
+                found = learn_around(features, known, graphs.chosen)
+                self.potentials[AROUND] = found.scores
+                self._hear(AROUND, found.priors, graphs.chosen)
         self.candidates = [candidate for candidate in CANDIDATES if candidate in self._said]
 
     def add(self, name: str, model: Model, priors: Tensor) -> None:

@@ -22,7 +22,7 @@ from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation
 from dahgnn.classifier.estimator import STOPPED, DAHGNNClassifier
 from dahgnn.classifier.judgement import Estimate
 from dahgnn.classifier.opinions import FEATURE_EXPERTS
-from dahgnn.classifier.stacking import POISSON_EXPERTS, SELF_TRAINED, Candidate, Stack
+from dahgnn.classifier.stacking import AROUND, POISSON_EXPERTS, SELF_TRAINED, Candidate, Stack
 from dahgnn.classifier.trees import TreesModel
 from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.files.tensors import read_tensors, write_tensors
@@ -33,8 +33,9 @@ from dahgnn.nn.model import DAHGNN
 Array = NDArray[Any]
 
 FORMAT = "dahgnn-classifier"
-# Counts the changes of what a file holds.
-_LAYOUT = 3
+# Counts the changes of what a file holds. The second is for what earlier versions do not know, words and
+# surroundings: they read files without these, and refuse the others.
+_LAYOUT, _LAYOUT_OF_GIVEN = 3, 4
 _REMEDY = "Write it anew with save_classifier."
 # What the classifier keeps of its labels, as arrays.
 _OF_LABELS = ("labelled_indices", "held_out_indices", "held_out_distributions")
@@ -88,7 +89,7 @@ def save_classifier(
     }
     stack = ensemble.combined.stack
     header = {
-        "layout": _LAYOUT,
+        "layout": _layout(ensemble),
         "parameters": _plain_parameters(classifier),
         "network": ensemble.networks[0].settings,
         "networks": len(ensemble.networks),
@@ -105,6 +106,7 @@ def save_classifier(
         "best_epoch": classifier.best_epoch_,
         "epochs": classifier.n_iter_,
         "stopped": classifier.stopped_,
+        "decision": classifier.decision_,
         "estimate": None if classifier.estimate_ is None else asdict(classifier.estimate_),
         "feature_names": getattr(classifier, "feature_names_in_", np.array([])).tolist(),
     }
@@ -114,6 +116,11 @@ def save_classifier(
     kept["notes"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     kept |= {f"{_BESIDE}{name}": torch.as_tensor(values) for name, values in (tensors or {}).items()}
     write_tensors(path, FORMAT, header, kept)
+
+
+def _layout(ensemble: Ensemble) -> int:
+    beyond = ensemble.scaling.words is not None or AROUND in ensemble.combined.potentials
+    return _LAYOUT_OF_GIVEN if beyond else _LAYOUT
 
 
 def _write_classes(classes: Array) -> tuple[str, list[Any]]:
@@ -167,6 +174,7 @@ def _ensemble_tensors(ensemble: Ensemble) -> dict[str, Tensor]:
     }
     arrays |= {f"potentials.{name}": values for name, values in combined.potentials.items()}
     optional = {
+        "scaling.words": ensemble.scaling.words,
         "hypergraph.centres": hypergraph.centres,
         "hypergraph.weights": hypergraph.weights,
         "hypergraph.incidence_weights": hypergraph.incidence_weights,
@@ -228,7 +236,7 @@ def load_saved(path: str | os.PathLike[str], remedy: str = _REMEDY) -> Saved:
         A sentence for the end of errors, which says how to get a file that is whole.
     """
     header, everything = read_tensors(path, FORMAT, remedy)
-    if header.get("layout") != _LAYOUT:
+    if header.get("layout") not in (_LAYOUT, _LAYOUT_OF_GIVEN):
         raise ValueError(f"The classifier file {path} is of another version of dahgnn. Fit it anew.")
     beside = {name: everything.pop(name) for name in list(everything) if name.startswith(_BESIDE)}
     try:
@@ -257,6 +265,7 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
         _check(len(names) == width and all(isinstance(name, str) for name in names), "other columns")
         classifier.feature_names_in_ = np.array(names, dtype=object)
     classifier.history_, classifier.stopped_ = list(header["history"]), str(header["stopped"])
+    classifier.decision_ = str(header.get("decision", ""))  # which files of earlier versions have not
     classifier.best_epoch_, classifier.n_iter_ = int(header["best_epoch"]), int(header["epochs"])
     for name in ("labelled_indices", "held_out_indices"):
         setattr(classifier, f"{name}_", as_indices(tensors[name], name, "it", below=n).numpy())
@@ -293,7 +302,7 @@ def _rebuild_ensemble(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
     fitted = Evaluation(*(tensors[f"fitted.{name}"].numpy() for name in Evaluation._fields))
     _check(bool((fitted.distributions >= 0).all()), "probabilities that are none")
     return Ensemble(
-        scaling=Scaling(tensors["scaling.shift"], tensors["scaling.factor"]),
+        scaling=Scaling(tensors["scaling.shift"], tensors["scaling.factor"], tensors.get("scaling.words")),
         features=tensors["features"],
         hypergraph=hypergraph,
         k=k,
@@ -325,7 +334,7 @@ def _rebuild_combined(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
     _check(len(candidates) == len(stack.weights) > 0, "a combination of other parts")
     _check({candidate.expert for candidate in candidates} <= known, "experts that are not there")
     _check(all(0 < weight < math.inf for weight in stack.weights), "weights that are none")
-    _check(set(potentials) <= set(POISSON_EXPERTS), "potentials of somebody else")
+    _check(set(potentials) <= {*POISSON_EXPERTS, AROUND}, "potentials of somebody else")
     factors = tensors.get("factors")
     return Combined(
         stack=stack,
@@ -385,6 +394,7 @@ def _check_shapes(network: DAHGNN, n_classes: int, tensors: Mapping[str, Tensor]
         "radius": (n,),
         "scaling.shift": (width - 1,),  # features have a column of ones behind them
         "scaling.factor": (width - 1,),
+        "scaling.words": (width - 1,),
     }
     for name, tensor in tensors.items():
         of_rows = name.startswith(("candidate.", "potentials."))

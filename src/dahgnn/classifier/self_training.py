@@ -21,7 +21,8 @@ from torch import Tensor
 
 from dahgnn.classifier.experts import LEAST_RIDGE, KernelModel, as_distributions, gaussian_kernel
 from dahgnn.classifier.judgement import learn_without
-from dahgnn.classifier.opinions import Known, Opinions
+from dahgnn.classifier.known import Known
+from dahgnn.classifier.opinions import Opinions
 from dahgnn.classifier.stacking import SELF_TRAINED, Stack
 
 Array = NDArray[Any]

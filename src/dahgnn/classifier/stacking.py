@@ -28,7 +28,8 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     expert : str
-        "networks", "linear", "kernel", "trees", "poisson", "plain-poisson", "laplace" or "self-trained".
+        "networks", "linear", "kernel", "trees", "poisson", "plain-poisson", "laplace", "around" or
+        "self-trained".
     strength : float
         λ of `SimilarityGraph.smooth`; infinite leaves the opinion as it is.
     """
@@ -46,6 +47,7 @@ EXPERT_TITLES = {
     "poisson": "Poisson learning",
     "plain-poisson": "Poisson learning on neighbours by plain distance",
     "laplace": "Laplace learning",
+    "around": "a linear model of the surroundings",
     "self-trained": "a self-trained kernel model",
 }
 # A smaller share is not worth a word.
@@ -53,6 +55,8 @@ SMALLEST_SHARE = 0.005
 
 # Poisson learning: on the chosen neighbours, and on those by plain distance.
 POISSON_EXPERTS = ("poisson", "plain-poisson")
+# The linear model of what surrounds a row, which there is where a hypergraph is given.
+AROUND = "around"
 # Who is believed most where no label is held out.
 FAVOURITE = Candidate("poisson", 0.1)
 CANDIDATES = (
@@ -67,6 +71,8 @@ CANDIDATES = (
     Candidate("trees", math.inf),
     Candidate("networks", 0.1),
     Candidate("networks", math.inf),
+    Candidate(AROUND, 0.1),
+    Candidate(AROUND, math.inf),
 )
 # The expert that learns from the combination of all others, and its candidates.
 SELF_TRAINED = "self-trained"
@@ -77,7 +83,7 @@ _FAVOURITES = {FAVOURITE: 0.75, Candidate("linear", 0.1): 0.25}
 # How much a squared difference from that costs, in the logarithm of the likelihood, for each candidate.
 _PENALTY = 0.1
 # The share of every opinion that is the same for all classes: nobody is certain.
-_DOUBT = 0.02
+DOUBT = 0.02
 # Candidates of a smaller weight are left out.
 _SMALLEST = 0.005
 
@@ -191,7 +197,7 @@ def _favourites(candidates: Sequence[Candidate]) -> Array:
 
 def _logarithm(distribution: Array) -> Array:
     """Return the logarithm of a distribution (n, c) that has some doubt in it."""
-    return np.asarray(np.log((1 - _DOUBT) * distribution + _DOUBT / distribution.shape[1]))
+    return np.asarray(np.log((1 - DOUBT) * distribution + DOUBT / distribution.shape[1]))
 
 
 def _normalise(scores: Array) -> Array:

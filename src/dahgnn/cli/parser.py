@@ -158,7 +158,7 @@ def _add_fit(commands: _Commands) -> None:
     )
     own.add_argument(
         "--scale",
-        choices=("none", "auto", "columns", "whole"),
+        choices=("none", "auto", "columns", "whole", "words"),
         default="auto",
         help="of the columns (%(default)s)",
     )

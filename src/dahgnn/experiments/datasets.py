@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from dahgnn.checks import bad_type, bad_value, check_choice, check_count
+from dahgnn.experiments.hypergraph_files import FOLDER, Incidences, read_hypergraph
 from dahgnn.graph.neighbours import build_search
 from dahgnn.images.cnn_features import features_path, load_features, read_header
 from dahgnn.images.datasets import CLASSES, N_CLASSES, TITLES, Dataset, load_embedded_digits, load_images
@@ -23,6 +24,8 @@ from dahgnn.tables.table import read_table
 from dahgnn.training.splits import sample_per_class, split_per_class
 
 FEATURES = ("pixels", "cnn")
+# How labelled nodes are drawn: as many of each class; from all nodes alike, so many in all; or as published.
+DRAWS = ("per-class", "anywhere", "published")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,9 @@ class DatasetSpec:
         Labelled nodes of each class, where they are not those of the spec.
     validation : int, optional
         Validation nodes of each class, where they are not as many as the spec says.
+    draw : {"per-class", "anywhere", "published"}
+        How labelled and validation nodes of a hypergraph are drawn: so many of each class; as many from all
+        nodes alike; or as its file says, without validation nodes.
     """
 
     name: str
@@ -67,6 +73,7 @@ class DatasetSpec:
     skip: int = 0
     labels_per_class: tuple[int, ...] | None = None
     validation: int | None = None
+    draw: str = "per-class"
 
     def __post_init__(self) -> None:
         owner = f"the dataset '{self.name}'"
@@ -99,7 +106,7 @@ class DatasetSpec:
     def as_json(self) -> dict[str, Any]:
         """Return what the report needs."""
         source = DATASETS.get(self.name) if self.file is None else None
-        other = {"part", "features", *FILE_SETTINGS, "folder"} - set(
+        other = {"part", "features", "draw", *FILE_SETTINGS, "folder"} - set(
             source.settings if source else FILE_SETTINGS
         )
         entry = {name: value for name, value in asdict(self).items() if name not in other}
@@ -118,16 +125,20 @@ class LoadedTable:
         What the classes are called; empty means that they have numbers alone.
     cnn : mapping
         What is known of the CNN whose features they are, if they are.
+    incidences : Incidences or None
+        The hyperedges, if it comes as a hypergraph.
     """
 
     features: Tensor
     labels: Tensor
     classes: tuple[str, ...] = ()
     cnn: Mapping[str, Any] = field(default_factory=dict)
+    incidences: Incidences | None = None
 
     def subset(self, nodes: Tensor) -> LoadedTable:
         """Return these rows, in this order."""
-        return replace(self, features=self.features[nodes], labels=self.labels[nodes])
+        left = self.incidences and self.incidences.subset(nodes.numpy(), len(self.labels))
+        return replace(self, features=self.features[nodes], labels=self.labels[nodes], incidences=left)
 
 
 def _refuse_nothing(_: DatasetSpec, __: str) -> None:
@@ -217,12 +228,36 @@ def _bundled(title: str, function: str, classes: tuple[str, ...] = ()) -> Datase
     return DatasetEntry(title=title, load=load, classes=classes)
 
 
+def _hypergraph(title: str, file: str) -> DatasetEntry:
+    """Return the entry of a dataset that comes as a hypergraph, by the name of its file."""
+
+    def load(_: DatasetSpec, data: Path) -> LoadedTable:
+        features, labels, incidences = read_hypergraph(data / FOLDER / file)
+        return LoadedTable(
+            features=torch.from_numpy(features), labels=torch.from_numpy(labels), incidences=incidences
+        )
+
+    def check(spec: DatasetSpec, owner: str) -> None:
+        check_choice("draw", spec.draw, DRAWS, owner)
+        if spec.draw == "published" and (spec.rows, spec.per_class) != (None, None):
+            raise bad_value(
+                "draw", owner, "'per-class' or 'anywhere' where some rows are drawn", "'published'"
+            )
+
+    return DatasetEntry(title=title, load=load, settings=("draw",), check=check)
+
+
 DATASETS: Mapping[str, DatasetEntry] = {
     **{name: _image_set(name) for name in TITLES},
     "mnist-digits": DatasetEntry(title="MNIST digits", load=_load_embedded_digits),
     "digits": _bundled("scikit-learn's digits", "load_digits"),
     "wine": _bundled("Wine", "load_wine"),
     "breast-cancer": _bundled("Breast cancer", "load_breast_cancer", ("malignant", "benign")),
+    "cocitation-cora": _hypergraph("Cora, co-citation", "cocitation_cora.npz"),
+    "cocitation-citeseer": _hypergraph("Citeseer, co-citation", "cocitation_citeseer.npz"),
+    "coauthorship-cora": _hypergraph("Cora, co-authorship", "coauthorship_cora.npz"),
+    "newsgroups": _hypergraph("20 newsgroups, 100 words", "20newsw100.npz"),
+    "mushroom": _hypergraph("Mushroom", "mushroom.npz"),
 }
 
 # Settings of a `DatasetSpec` that any dataset may have in a spec, and those of a file.
@@ -281,6 +316,8 @@ class Task:
         What the classes are called; empty means that they have numbers alone.
     cnn : mapping
         What is known of the CNN whose features they are, if they are.
+    incidences : Incidences or None
+        The hyperedges, if the dataset comes as a hypergraph.
     """
 
     name: str
@@ -291,6 +328,7 @@ class Task:
     distances: np.ndarray[Any, Any]
     classes: tuple[str, ...] = ()
     cnn: Mapping[str, Any] = field(default_factory=dict)
+    incidences: Incidences | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Task) and (self.name, self.digest) == (other.name, other.digest)
@@ -319,6 +357,9 @@ def load_task(spec: DatasetSpec, k: int, data: Path, device: str = "cpu") -> Tas
     content = hashlib.sha256()
     for tensor in (whole.features, whole.labels, neighbours):
         content.update(tensor.numpy().tobytes())
+    if whole.incidences is not None:
+        for array in (whole.incidences.node, whole.incidences.hyperedge):
+            content.update(array.tobytes())
     return Task(
         name=spec.name,
         digest=content.hexdigest()[:16],
@@ -328,6 +369,7 @@ def load_task(spec: DatasetSpec, k: int, data: Path, device: str = "cpu") -> Tas
         distances=found.distances.numpy(),
         classes=whole.classes,
         cnn=whole.cnn,
+        incidences=whole.incidences,
     )
 
 

@@ -25,6 +25,7 @@ from dahgnn.files.jsonl import Line
 from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.local_scale import METRICS
+from dahgnn.graph.membership import share_hyperedges
 from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.graph.scaling import choose_scaling
 from dahgnn.training.fit import FitResult, average, fit_many
@@ -45,9 +46,22 @@ def _neighbors(task: Task, scale: str, metric: str, k: int) -> Neighbors:
 
 @lru_cache(maxsize=4)
 def _hypergraph(task: Task, metric: str, device: str) -> Hypergraph:
-    """Return the hypergraph, which a process makes once of a task."""
+    """Return the hypergraph, which a process makes once of a task: the given one, if there is one."""
+    given = given_hypergraph(task)
+    if given is not None:
+        return given.to(device)
     k = task.neighbours.shape[1]
     return Hypergraph.from_neighbors(_neighbors(task, "none", metric, k).to(device))
+
+
+@lru_cache(maxsize=4)
+def given_hypergraph(task: Task) -> Hypergraph | None:
+    """Return the hypergraph that a dataset comes as, or nothing."""
+    if task.incidences is None:
+        return None
+    node, hyperedge = np.array(task.incidences.node), np.array(task.incidences.hyperedge)
+    count = int(hyperedge.max()) + 1
+    return Hypergraph.from_incidence(node, hyperedge, n_nodes=len(task.labels), n_hyperedges=count)
 
 
 @lru_cache(maxsize=8)
@@ -93,6 +107,7 @@ def _fit_directly(experiment: Experiment, job: Job, kind: DirectKind, device: st
         neighbors=_neighbors(task, settings.scale, settings.metric, experiment.spec.k)
         if kind.uses_neighbors
         else None,
+        hypergraph=given_hypergraph(task),
         seed=job.run,
         device=device if kind.uses_device else "cpu",
     )
@@ -134,12 +149,19 @@ def train(
     averaged = [average(results[start : start + settings.networks]) for start in starts]
     if settings.smoothing == "none":
         return averaged
-    k = task.neighbours.shape[1]
-    graph = SimilarityGraph.from_neighbors(_neighbors(task, "none", settings.metric, k))
+    graph = _similarity_graph(task, settings.metric)
     return [
         smooth_result(result, labels, split, graph)
         for result, split in zip(averaged, splits[:: settings.networks], strict=True)
     ]
+
+
+def _similarity_graph(task: Task, metric: str) -> SimilarityGraph:
+    """Return what probabilities are smoothed on: who shares hyperedges, or neighbours."""
+    given = given_hypergraph(task)
+    if given is not None:
+        return SimilarityGraph.from_matrix(share_hyperedges(given))
+    return SimilarityGraph.from_neighbors(_neighbors(task, "none", metric, task.neighbours.shape[1]))
 
 
 def _line(experiment: Experiment, job: Job, predictions: Tensor, seconds: float, device: str) -> Line:

@@ -58,6 +58,32 @@ def _split(labels: bytes, labels_per_class: int, validation: int, run: int) -> S
     return Split(train=train, validation=[], test=test.nonzero().squeeze(1))
 
 
+def _split_anywhere(task: Task, labels_per_class: int, validation: int, run: int) -> Split:
+    """Draw as many nodes as so many of each class would be, whatever their class."""
+    generator = torch.Generator().manual_seed(run)
+    order = torch.randperm(len(task.labels), generator=generator)
+    first, second = task.n_classes * labels_per_class, task.n_classes * (labels_per_class + validation)
+    return Split(train=order[:first], validation=order[first:second], test=order[second:])
+
+
+def _split_as_published(task: Task, labels_per_class: int, validation: int, run: int) -> Split:
+    """Take the labelled nodes of the run from the file; all others are tested."""
+    published = None if task.incidences is None else task.incidences.published
+    if published is None or run >= len(published):
+        there = 0 if published is None else len(published)
+        raise ValueError(f"The dataset '{task.name}' has {there} published splits. Got a run {run}.")
+    found = published.shape[1]
+    if validation or found != task.n_classes * labels_per_class:
+        raise ValueError(
+            f"The published splits of '{task.name}' have {found} labelled nodes of {task.n_classes} classes "
+            f"and no validation nodes. Got {labels_per_class} of each class, and {validation} for validation."
+        )
+    train = torch.from_numpy(published[run])
+    test = torch.ones(len(task.labels), dtype=torch.bool)
+    test[train] = False
+    return Split(train=train, validation=[], test=test.nonzero().squeeze(1))
+
+
 class Experiment:
     """A spec and its data: what each fit is, and by which lines it is done.
 
@@ -76,6 +102,8 @@ class Experiment:
     def check(self) -> None:
         """Refuse label counts that leave no node of some class of a dataset to test."""
         for name, task in self.tasks.items():
+            if self.spec.dataset(name).draw != "per-class":
+                continue
             most, validation = max(self.spec.labels_on(name)), self.spec.validation_on(name)
             fewest = int(task.class_sizes.min())
             if fewest <= most + validation:
@@ -90,8 +118,14 @@ class Experiment:
 
     def split(self, dataset: str, labels_per_class: int, run: int) -> Split:
         """Return the split of a run, which all methods share."""
-        labels = self.tasks[dataset].labels.astype(np.int64).tobytes()
-        return _split(labels, labels_per_class, self.spec.validation_on(dataset), run)
+        task, draw = self.tasks[dataset], self.spec.dataset(dataset).draw
+        validation = self.spec.validation_on(dataset)
+        if draw == "anywhere":
+            return _split_anywhere(task, labels_per_class, validation, run)
+        if draw == "published":
+            return _split_as_published(task, labels_per_class, validation, run)
+        labels = task.labels.astype(np.int64).tobytes()
+        return _split(labels, labels_per_class, validation, run)
 
     def split_of(self, job: Job) -> Split:
         """Return the split of a job."""

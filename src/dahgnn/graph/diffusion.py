@@ -110,6 +110,10 @@ class SimilarityGraph:
     def __len__(self) -> int:
         return len(self.degrees)
 
+    def average(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the mean of each node's neighbours by their similarity, D⁻¹W v, (n, d); zero for a loner."""
+        return np.asarray((self.similarities @ values) / self.degrees[:, None])
+
     def smooth(
         self, labelled: NDArray[np.int64], targets: Array, prior: Array | None = None, strength: float = 0.0
     ) -> Array:
