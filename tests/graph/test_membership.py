@@ -68,3 +68,16 @@ def test_added_hyperedges_stand_behind_the_given_ones(centred, weighted):
 def test_nobody_leaves_the_hypergraph_as_it_is():
     hypergraph = Hypergraph.from_hyperedges([[0, 1]], n_nodes=4)
     assert add_neighbours(hypergraph, NEIGHBORS, np.array([], dtype=int)) is hypergraph
+
+
+def test_weights_of_incidences_count_in_pairs_and_stay_when_neighbours_are_added():
+    hypergraph = Hypergraph.from_hyperedges(
+        [[0, 1], [1, 2, 3]], n_nodes=4, weights=[3.0, 1.0], incidence_weights=[[2.0, 0.5], [1.0, 4.0, 0.25]]
+    )
+    expected = np.zeros((4, 4))
+    expected[0, 1] = expected[1, 0] = 3 * 2 * 0.5
+    for one, other, share in ((1, 2, 1 * 4), (1, 3, 1 * 0.25), (2, 3, 4 * 0.25)):
+        expected[one, other] = expected[other, one] = share / 2
+    np.testing.assert_allclose(share_hyperedges(hypergraph).toarray(), expected)
+    found = add_neighbours(hypergraph, NEIGHBORS, np.array([2]))
+    assert found.incidence_weights.tolist() == [2.0, 0.5, 1.0, 4.0, 0.25, 1.0, 1.0, 1.0]

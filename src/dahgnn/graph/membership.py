@@ -26,14 +26,14 @@ _MOST_PAIRS = 1 << 25
 def share_hyperedges(hypergraph: Hypergraph) -> csr_array:
     """Return how similar nodes are by the hyperedges that they share, a symmetric matrix (n, n).
 
-    Wᵢⱼ = Σₑ wₑ / (|e| − 1) over the hyperedges of both, and 0 for i = j, so that each of its hyperedges adds
-    its weight to the degree of a node, however large it is. Where the pairs of nodes are more than a matrix
+    Wᵢⱼ = Σₑ wₑ bᵢₑ bⱼₑ / (|e| − 1) over the hyperedges of both, and 0 for i = j. Without weights b of
+    incidences each of its hyperedges adds its weight to the degree of a node, however large it is. Where the pairs of nodes are more than a matrix
     should hold, the largest hyperedges, which tell least of a pair, are left out.
     """
     from scipy.sparse import csr_array
 
     n, m = hypergraph.n_nodes, hypergraph.n_hyperedges
-    sizes = hypergraph.hyperedge_degrees.cpu().numpy().astype(np.float64)
+    sizes = hypergraph.by_hyperedge.offsets.diff().cpu().numpy().astype(np.float64)
     weights = np.ones(m) if hypergraph.weights is None else hypergraph.weights.double().cpu().numpy()
     order = np.argsort(sizes, kind="stable")
     kept = np.zeros(m, dtype=bool)
@@ -42,10 +42,13 @@ def share_hyperedges(hypergraph: Hypergraph) -> csr_array:
     hyperedge, node = (
         each.cpu().numpy() for each in (hypergraph.by_hyperedge.owners(), hypergraph.by_hyperedge.indices)
     )
+    of_pairs = np.ones(len(node))
+    if hypergraph.incidence_weights is not None:
+        of_pairs = hypergraph.incidence_weights.double().cpu().numpy()
     there = shares[hyperedge] > 0
-    hyperedge, node = hyperedge[there], node[there]
-    members = csr_array((np.ones(len(node)), (node, hyperedge)), shape=(n, m))
-    weighted = csr_array((shares[hyperedge], (node, hyperedge)), shape=(n, m))
+    hyperedge, node, of_pairs = hyperedge[there], node[there], of_pairs[there]
+    members = csr_array((of_pairs, (node, hyperedge)), shape=(n, m))
+    weighted = csr_array((of_pairs * shares[hyperedge], (node, hyperedge)), shape=(n, m))
     together = csr_array(weighted @ members.T)
     together.setdiag(0)
     together.eliminate_zeros()
@@ -78,6 +81,7 @@ def add_neighbours(hypergraph: Hypergraph, neighbors: Neighbors, nodes: NDArray[
         n_hyperedges=m + len(some),
         centres=_joined(given.centres, some),
         weights=_joined(given.weights, torch.ones(len(some))),
+        incidence_weights=_joined(given.incidence_weights, torch.ones(members.numel())),
     ).to(hypergraph.device)
 
 
