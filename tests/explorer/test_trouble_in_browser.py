@@ -77,7 +77,9 @@ def test_a_server_that_goes_and_comes_back_gets_what_was_typed_meanwhile(desk, t
     press(page, "Space")
     with served(path, port=port) as client:
         assert client.project.session.state.version == 2
-        page.locator(".notice.bad", has_text="fresh address").first.wait_for()  # the old cookie is worth nothing
+        page.locator(
+            ".notice.bad", has_text="fresh address"
+        ).first.wait_for()  # the old cookie is worth nothing
         desk.open(client)
         wait_saved(page, 3)
         wait_until(page, lambda: page.locator(".notice.bad").count() == 0, "peace")
