@@ -162,8 +162,16 @@ ASSETS = Path(dahgnn.report.__file__).parent / "assets"
 @pytest.mark.parametrize(
     "names",
     [
-        ("elements.js", "map_index.js", "map_painters.js", "map.js", "map_colours.js", "fit_page.js"),
-        ("map_index.js", "map_painters.js", "map.js", "embedding.js"),
+        (
+            "elements.js",
+            "map_index.js",
+            "map_painters.js",
+            "map_view.js",
+            "map.js",
+            "map_colours.js",
+            "fit_page.js",
+        ),
+        ("map_index.js", "map_painters.js", "map_view.js", "map.js", "embedding.js"),
         ("charts.js", "experiment_page.js"),
     ],
     ids=lambda names: names[-1],

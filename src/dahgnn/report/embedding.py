@@ -164,7 +164,7 @@ def interactive_embedding(
             "columns": columns,
             "size": [images.shape[3], images.shape[2]],
         },
-        assets=("map.css", "map_index.js", "map_painters.js", "map.js", "embedding.js"),
+        assets=("map.css", "map_index.js", "map_painters.js", "map_view.js", "map.js", "embedding.js"),
     )
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="")

@@ -45,6 +45,7 @@ _ASSETS = (
     "elements.js",
     "map_index.js",
     "map_painters.js",
+    "map_view.js",
     "map.js",
     "map_colours.js",
     "fit_page.js",

@@ -65,9 +65,10 @@ function classButton({name, share, place, keys, isNow, all, onLabel}) {
  *
  * @param {HTMLFormElement} form
  * @param {() => string[]} classes
+ * @param {string} does - What its button says.
  * @param {(label: string) => void} onLabel
  */
-export function makeClassField(form, classes, onLabel) {
+export function makeClassField(form, classes, does, onLabel) {
   const id = form.id + '-name', known = Object.assign(make('datalist'), {id: id + '-known'});
   const field = Object.assign(make('input'), {id, type: 'text', maxLength: 200, autocomplete: 'off',
     spellcheck: false, placeholder: 'new or known class'});
@@ -77,7 +78,7 @@ export function makeClassField(form, classes, onLabel) {
     Object.assign(make('option'), {value: name}))));
   const label = make('label', '', keycap('N'), make('span', 'unseen', 'New or known class'));
   label.htmlFor = id;
-  form.replaceChildren(label, field, known, Object.assign(make('button', 'mode', 'label'), {type: 'submit'}));
+  form.replaceChildren(label, field, known, Object.assign(make('button', 'mode', does), {type: 'submit'}));
   form.addEventListener('submit', event => {
     event.preventDefault();
     const name = field.value.trim();

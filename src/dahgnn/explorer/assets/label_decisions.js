@@ -39,8 +39,11 @@ export class Decisions {
 
   /** Send what an earlier page of this window could not. */
   resume() {
-    for (const entry of this.outbox.resume())
-      if (isLabel(entry)) this.shown.set(entry.body.key, this.recent.add(entry.about));
+    for (const {path, body, about} of this.outbox.resume()) {
+      if (path !== '/api/label') continue;
+      this.shown.set(body.key, this.recent.add(about));
+      this.map.setLabels(body.rows, body.rows.map(() => body.label));
+    }
     this.#showOutbox();
   }
 

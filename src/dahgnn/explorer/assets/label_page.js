@@ -112,8 +112,8 @@ const BUTTONS = {undo: 'undo', skip: 'skip', keep: 'likeliest', clear: 'clear', 
   loop: 'loop', 'show-queue': 'queue', 'show-doubtful': 'doubtful', 'show-changed': 'changed',
   'show-export': 'exports', 'show-help': 'help', 'leave-sheet': 'leave', 'leave-changed': 'leave'};
 for (const [id, name] of Object.entries(BUTTONS)) find(id).addEventListener('click', () => commands[name]());
-for (const id of ['card-class', 'sheet-class'])
-  makeClassField(find(id), () => state.classes, name => decisions.label(name));
+for (const [id, does] of [['card-class', 'label'], ['sheet-class', 'label all']])
+  makeClassField(find(id), () => state.classes, does, name => decisions.label(name));
 listenToKeys(() => state.keys, name => commands[name](), place => decisions.label(state.classes[place]));
 find('search').addEventListener('submit', async event => {
   event.preventDefault();

@@ -7,16 +7,13 @@ export function drawProgress(progress, n) {
   const {labelled, audits, accuracy, low, high, says, helps, history} = progress;
   const share = Object.assign(make('progress'), {max: n, value: labelled});
   share.setAttribute('aria-label', 'Rows with a label');
-  const counts = make('p', 'counts', make('b', '', count(labelled)), ` of ${howMany(n, 'row')} labelled`, share);
+  const counts = make('p', 'progress-counts', make('b', '', count(labelled)), ` of ${howMany(n, 'row')} labelled`, share);
   const known = accuracy !== null && accuracy !== undefined;
   const number = make('p', 'accuracy', make('b', '', known ? percent(accuracy) : '–'), make('span', '',
     known ? `right, ${percent(low)} to ${percent(high)}` : 'not known yet',
     make('small', '', `from ${howMany(audits, 'audit row')}`)));
-  const hint = {true: 'More labels still help.', false: 'More labels hardly help now.'}[helps];
-  const words = make('p', 'says', says ?? '');
-  if (hint && !(says ?? '').includes('label')) words.append(' ' + hint);
   find('progress').dataset.helps = helps;
-  find('progress-body').replaceChildren(make('div', 'numbers', counts, number, words), historyChart(history ?? []));
+  find('progress-body').replaceChildren(counts, number, make('p', 'says', says), historyChart(history));
 }
 
 const WIDE = 240, HIGH = 76, EDGE = 4;

@@ -2,7 +2,7 @@
 import {brief, button, count, cut, isolated, make, percent} from './elements.js';
 import {send} from './label_api.js';
 import {drawChoices} from './label_choices.js';
-import {find, howMany, named, shareBar, thumbnail} from './label_parts.js';
+import {find, howMany, named, thumbnail} from './label_parts.js';
 
 /**
  * Ask what is inside a loop, and show it.
@@ -24,7 +24,7 @@ export async function drawSheet(rows, options) {
     'would be replaced.' : `${count(sheet.labelled)} of them have a label, which would be replaced.`)] : [];
   const shown = sheet.sample.length < sheet.count ?
     [make('p', 'note', `${count(sheet.sample.length)} of them, spread over the loop:`)] : [];
-  find('sheet-body').replaceChildren(...note, countsTable(sheet, options.classes), ...shown,
+  find('sheet-body').replaceChildren(...note, countsList(sheet, options.classes), ...shown,
     make('ul', 'tiles', ...tiles));
   drawSheetChoices(rows, options);
 }
@@ -36,11 +36,13 @@ export function drawSheetChoices(rows, {classes, keys, onLabel}) {
   find('sheet-choices').replaceChildren(title, choices);
 }
 
-function countsTable({counts, count: all}, classes) {
-  const rows = counts.slice(0, 8).map(([name, number]) => make('tr', '',
-    Object.assign(make('th', '', named(name, classes.indexOf(name))), {scope: 'row'}),
-    make('td', '', count(number)), make('td', 'weight', percent(number / all), shareBar(number / all))));
-  return make('table', 'counts', make('tbody', '', ...rows));
+const MOST_COUNTS = 16;
+function countsList({counts, count: all}, classes) {
+  const items = counts.slice(0, MOST_COUNTS).map(([name, number]) => make('li', '',
+    named(name, classes.indexOf(name)), ' ', make('small', '', `${count(number)}, ${percent(number / all)}`)));
+  if (counts.length > MOST_COUNTS)
+    items.push(make('li', '', `… and ${count(counts.length - MOST_COUNTS)} more`));
+  return make('ul', 'counts', ...items);
 }
 
 function tile(each, {classes, onOpen}) {

@@ -2,6 +2,7 @@
 // It knows nothing of what the points are. It sets no markup, and its texts are set as text.
 import {indexPoints} from './map_index.js';
 import {compose, composeSome, createPainter} from './map_painters.js';
+import {MapView} from './map_view.js';
 
 /**
  * @typedef {object} MapOptions
@@ -35,7 +36,7 @@ const LEAST_PAINTED = 20000, REST = 160, FRAME = 30;
 const FAINT_SIZE = 3, MARKED = 1.4;
 // Points glide to new places in so many milliseconds; more than so many jump.
 const GLIDE = 700, MOST_MOVED = 100000;
-const LEAST_ZOOM = 0.8, MOST_ZOOM = 4000, STEP = 1.5;
+const STEP = 1.5;
 const KEYS = {'+': STEP, '=': STEP, '-': 1 / STEP, '_': 1 / STEP};
 const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
 
@@ -48,7 +49,7 @@ class PointMap {
     Object.assign(this, {pointed: -1, chosen: -1, links: [], loop: null, loopMode: false, aiming: false});
     // Pace is milliseconds to a point.
     Object.assign(this, {pace: 0, moving: false, marked: 0, fresh: [], move: null});
-    this.#placePoints(options.x, options.y);
+    this.view = new MapView(this.#placePoints(options.x, options.y));
     this.index = indexPoints(this.x, this.y);
     this.#build();
     this.#listen();
@@ -88,9 +89,8 @@ class PointMap {
    * @param {Float32Array} y
    */
   setPlaces(x, y) {
-    const from = [this.x, this.y], zoom = this.view.scale / this.#home().scale, isWhole = this.#isWhole;
-    this.#placePoints(x, y);
-    Object.assign(this.view, isWhole ? this.#home() : {scale: zoom * this.#home().scale});
+    const from = [this.x, this.y];
+    this.view.setSpans(this.#placePoints(x, y));
     this.index = indexPoints(this.x, this.y);
     const quick = this.n > MOST_MOVED || matchMedia('(prefers-reduced-motion: reduce)').matches;
     this.move = quick ? null : {from, to: [this.x, this.y], start: performance.now()};
@@ -124,17 +124,14 @@ class PointMap {
 
   /** Show all points. */
   showAll() {
-    Object.assign(this.view, this.#home());
+    this.view.showAll();
     this.#moved();
   }
 
   /** Zoom to some points. @param {ArrayLike<number>} points */
   showPoints(points) {
-    const of = values => Float32Array.from(points, i => values[i]), {view} = this;
-    const [left, right] = ends(of(this.x)), [bottom, top] = ends(of(this.y));
-    Object.assign(view, {x: (left + right) / 2, y: (bottom + top) / 2});
-    const room = 0.7 * Math.min(view.width / (right - left || 1e-9), view.height / (top - bottom || 1e-9));
-    view.scale = Math.min(room, 60 * this.#home().scale);
+    const of = values => ends(Float32Array.from(points, i => values[i]));
+    this.view.showBox(of(this.x), of(this.y));
     this.#moved();
   }
 
@@ -153,27 +150,18 @@ class PointMap {
    * @param {number[]} [place] - Pixels from the left and the top; the middle by default.
    */
   zoom(factor, place) {
-    const {view} = this, [px, py] = place ?? [view.width / 2, view.height / 2], home = this.#home().scale;
-    const scale = Math.max(LEAST_ZOOM * home, Math.min(MOST_ZOOM * home, view.scale * factor));
-    const [across, up] = [px - view.width / 2, view.height / 2 - py];
-    view.x += across / view.scale - across / scale;
-    view.y += up / view.scale - up / scale;
-    view.scale = scale;
+    this.view.zoomAt(factor, place ?? this.view.middle);
     this.#moved();
   }
 
   /** Move the view by pixels to the right and down. @param {number} across @param {number} down */
   pan(across, down) {
-    this.view.x = Math.max(-1.2, Math.min(1.2, this.view.x + across / this.view.scale));
-    this.view.y = Math.max(-1.2, Math.min(1.2, this.view.y - down / this.view.scale));
+    this.view.pan(across, down);
     this.#moved();
   }
 
   /** Return where a point stands, in pixels from the left and the top. @param {number} point */
-  placeOf(point) {
-    const {x, y, scale, width, height} = this.view;
-    return [width / 2 + (this.x[point] - x) * scale, height / 2 - (this.y[point] - y) * scale];
-  }
+  placeOf(point) { return this.view.pixelsOf(this.x[point], this.y[point]); }
 
   /** Return where a point stands in the window. @param {number} point */
   placeInWindow(point) {
@@ -198,13 +186,13 @@ class PointMap {
 
   // --- Places and painting ---
 
-  // From −1 to 1 around the middle, as single precision is finest there.
+  // From −1 to 1 around the middle, as single precision is finest there. Returns how far they reach.
   #placePoints(x, y) {
     const [left, right] = ends(x), [bottom, top] = ends(y);
     const half = Math.max(right - left, top - bottom) / 2 || 1;
     this.x = x.map(at => (at - (left + right) / 2) / half);
     this.y = y.map(at => (at - (bottom + top) / 2) / half);
-    this.spans = [(right - left) / half || 1, (top - bottom) / half || 1];
+    return [(right - left) / half || 1, (top - bottom) / half || 1];
   }
 
   #build() {
@@ -223,7 +211,6 @@ class PointMap {
     this.painter = createPainter(this.canvas, this.x, this.y, options.plain);
     // A browser takes the context away from pages that it has forgotten; the plain canvas stays.
     this.canvas.addEventListener('webglcontextlost', () => this.#paintPlainly());
-    this.view = {x: 0, y: 0, scale: 1, width: 1, height: 1};
   }
 
   #paintPlainly() {
@@ -236,20 +223,9 @@ class PointMap {
     this.setLooks(this.looks);
   }
 
-  #home() {
-    const {width, height} = this.view, [across, up] = this.spans;
-    return {x: 0, y: 0, scale: 0.92 * Math.min(width / across, height / up)};
-  }
-
-  // Whether all points are shown; then one finger scrolls the page, else it moves the map.
-  get #isWhole() { return this.view.scale <= 1.01 * this.#home().scale; }
-
   #measure() {
-    const {view} = this, {clientWidth, clientHeight} = this.element, zoom = view.scale / this.#home().scale;
-    Object.assign(view, {width: Math.max(1, clientWidth), height: Math.max(1, clientHeight)});
-    view.ratio = window.devicePixelRatio || 1;
-    view.scale = this.measured ? zoom * this.#home().scale : this.#home().scale;
-    this.measured ||= clientWidth > 0;
+    const {view} = this, {clientWidth, clientHeight} = this.element;
+    view.setSize(clientWidth, clientHeight, window.devicePixelRatio || 1);
     this.canvas.width = Math.round(view.width * view.ratio);
     this.canvas.height = Math.round(view.height * view.ratio);
     this.#moved();
@@ -261,13 +237,14 @@ class PointMap {
     this.repaint();
   }
 
+  // Where all points are shown one finger scrolls the page, else it moves the map.
   #setTouch() {
-    this.element.style.touchAction = this.#isWhole && !this.loopMode ? 'pan-y' : 'none';
+    this.element.style.touchAction = this.view.isWhole && !this.loopMode ? 'pan-y' : 'none';
   }
 
   // Crowds get smaller points, and points grow a little as one comes nearer.
   #size(n) {
-    const {width, scale} = this.view, zoom = scale / this.#home().scale;
+    const {width, zoom} = this.view;
     const room = width < 480 ? 0.8 : Math.max(1, Math.min(2, width / 1200));
     const size = Math.min(9, Math.max(2, 8 * (3000 / n) ** 0.3));
     return room * size * Math.max(1, Math.min(2.5, zoom ** 0.3));
@@ -344,7 +321,7 @@ class PointMap {
     if (this.pointed >= 0) ring(this.pointed, 9, 'pointed');
     if (this.loop) shapes.push(shape('path', {d: 'M' + this.loop.map(at => at.join(' ')).join('L') + 'Z'}));
     if (this.aiming) {
-      const [px, py] = [this.view.width / 2, this.view.height / 2];
+      const [px, py] = this.view.middle;
       shapes.push(shape('path', {class: 'aim', d: `M${px - 9} ${py}h18M${px} ${py - 9}v18`}));
     }
     return shapes;
@@ -376,13 +353,8 @@ class PointMap {
     return [event.clientX - box.left, event.clientY - box.top];
   }
 
-  #unit([px, py]) {
-    const {x, y, scale, width, height} = this.view;
-    return [x + (px - width / 2) / scale, y - (py - height / 2) / scale];
-  }
-
   #nearest(place, reach = REACH) {
-    return this.index.nearest(...this.#unit(place), reach / this.view.scale);
+    return this.index.nearest(...this.view.placeAt(place), reach / this.view.scale);
   }
 
   #point(point) {
@@ -434,7 +406,7 @@ class PointMap {
     this.#forget(event);
     if (loop && dragged) {
       this.setLoopMode(false);
-      this.options.onLoop?.(this.index.inside(loop.map(corner => this.#unit(corner))));
+      this.options.onLoop?.(this.index.inside(loop.map(corner => this.view.placeAt(corner))));
     } else if (!dragged) {
       const point = this.#nearest(place, touch ? 2 * REACH : REACH);
       if (point >= 0) this.options.onChoose?.(point, touch);
@@ -449,7 +421,7 @@ class PointMap {
 
   #turn(event) {
     // Where all can be seen, a wheel that would zoom out scrolls the page.
-    if (this.#isWhole && event.deltaY > 0 && !event.ctrlKey) return;
+    if (this.view.isWhole && event.deltaY > 0 && !event.ctrlKey) return;
     event.preventDefault();
     const pixels = event.deltaY * (event.deltaMode === 1 ? 18 : event.deltaMode === 2 ? 400 : 1);
     // A pinch on a touch pad comes as a wheel with Ctrl, in small steps.
@@ -474,8 +446,7 @@ class PointMap {
   #aim() {
     if (!this.element.matches(':focus-visible')) return;
     this.aiming = true;
-    const {width, height} = this.view;
-    this.#point(this.#nearest([width / 2, height / 2], 60));
+    this.#point(this.#nearest(this.view.middle, 60));
     this.said.textContent = this.pointed < 0 ? 'no point near the middle' : this.options.describe(this.pointed);
     this.#retrace();
   }
