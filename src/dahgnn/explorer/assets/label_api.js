@@ -72,5 +72,7 @@ export function remembered(name) {
 
 /** Keep a value in this tab, over reloads. @param {string} name @param {unknown} value */
 export function remember(name, value) {
-  try { sessionStorage.setItem('dahgnn-' + name, JSON.stringify(value)); } catch { /* it is full, or forbidden */ }
+  try {
+    sessionStorage.setItem('dahgnn-' + name, JSON.stringify(value));
+  } catch { /* it is full, or forbidden */ }
 }

@@ -1,5 +1,5 @@
-// What a person decides: labels, skips, what is kept, and undo. The page shows each at once; the outbox brings it to
-// the server, and what comes back is shown then.
+// What a person decides: labels, skips, what is kept, and undo. The page shows each at once; the outbox brings
+// it to the server, and what comes back is shown then.
 import {brief, count, isolated} from './elements.js';
 import {newKey} from './label_api.js';
 import {closeNotice, forget, noSession, notify, tell} from './label_notices.js';
@@ -170,14 +170,15 @@ export class Decisions {
   #tellConflict({body, about}, {conflicts, version}, own) {
     this.onAnswer({version});
     const [first] = conflicts, {rows, label, way} = body;
-    const theirs = first.label === null ? ['took its label away'] : ['labelled it ', isolated(brief(first.label))];
-    const more = conflicts.length > 1 ? [` (and changed ${count(conflicts.length - 1)} more of these rows)`] : [];
+    const named = name => name === null ? 'no label' : isolated(brief(name)), others = conflicts.length - 1;
+    const more = others ? [` (and changed ${count(others)} more of these rows)`] : [];
     const close = event => {
       closeNotice(event);
       if (own) this.recent.remove(own);
     };
-    notify('conflict-' + newKey(), ['Row ', isolated(brief(first.id)), ': another window ', ...theirs, ...more,
-      '. Yours, ', label === null ? 'no label' : isolated(brief(label)), ', is not saved.'], {bad: true, actions: [
+    const words = ['Row ', isolated(brief(first.id)), ': another window gave it ', named(first.label), ...more,
+      '. Yours, ', named(label), ', is not saved.'];
+    notify('conflict-' + newKey(), words, {bad: true, actions: [
       ['use mine', event => {
         close(event);
         this.#send(rows, label, way, about, {scene: this.stage.scene});

@@ -54,8 +54,8 @@ export function openExport({journal, fit_folder: folder}, window) {
     write.disabled = false;
   });
   open(find('export'), 'Export',
-    make('p', '', 'All rows with their label, who gave it (the file, a person or the model), its probability and ' +
-      'the time.'),
+    make('p', '', 'All rows with their label, who gave it (the file, a person or the model), its probability ' +
+      'and the time.'),
     make('p', 'buttons', link('/api/export.csv', 'CSV'), link('/api/export.parquet', 'Parquet')),
     make('p', '', 'The fit as a folder, which dahgnn predict and dahgnn explain take: ', isolated(folder ?? '')),
     make('p', 'buttons', write), done,

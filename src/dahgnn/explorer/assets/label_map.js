@@ -53,7 +53,8 @@ export class LabelMap {
     // The server does not know of these yet.
     for (const [rows, label] of this.options.pending())
       for (const row of rows) this.rows.label[row] = this.options.classes().indexOf(label);
-    this.ranges = {confidence: [usualRange(this.rows.confidence, 0)[0], 1], density: usualRange(this.rows.density)};
+    const {confidence, density} = this.rows;
+    this.ranges = {confidence: [usualRange(confidence, 0)[0], 1], density: usualRange(density)};
     if (draw) this.#draw();
   }
 

@@ -4,8 +4,8 @@ import {button, make} from './elements.js';
 import {Refusal} from './label_api.js';
 import {find} from './label_parts.js';
 
-export const noSession = 'This page may not talk to its server any more. Take a fresh address from the terminal ' +
-  'where dahgnn label runs.';
+export const noSession = 'This page may not talk to its server any more. Take a fresh address from the ' +
+  'terminal where dahgnn label runs.';
 
 /**
  * Show a notice in place of the one of the same name.

@@ -7,7 +7,8 @@ export function drawProgress(progress, n) {
   const {labelled, audits, accuracy, low, high, says, helps, history} = progress;
   const share = Object.assign(make('progress'), {max: n, value: labelled});
   share.setAttribute('aria-label', 'Rows with a label');
-  const counts = make('p', 'progress-counts', make('b', '', count(labelled)), ` of ${howMany(n, 'row')} labelled`, share);
+  const counts = make('p', 'progress-counts', make('b', '', count(labelled)),
+    ` of ${howMany(n, 'row')} labelled`, share);
   const known = accuracy !== null && accuracy !== undefined;
   const number = make('p', 'accuracy', make('b', '', known ? percent(accuracy) : '–'), make('span', '',
     known ? `right, ${percent(low)} to ${percent(high)}` : 'not known yet',
@@ -33,8 +34,8 @@ function historyChart(history) {
   svg.append(svgOf('path', {class: 'band', d: 'M' + band.join('L') + 'Z'}),
     svgOf('path', {class: 'line', d: 'M' + known.map(each => line(each, it => it.accuracy)).join('L')}));
   const ends = make('div', 'ends', make('span', '', howMany(least, 'label')), make('span', '', count(most)));
-  return make('div', 'history', make('div', 'ends', make('span', '', `accuracy, ${percent(floor)} to 100\u00a0%`)),
-    svg, ends);
+  const title = make('div', 'ends', make('span', '', `accuracy, ${percent(floor)} to 100\u00a0%`));
+  return make('div', 'history', title, svg, ends);
 }
 function svgOf(name, values) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', name);

@@ -23,9 +23,11 @@ export function readRows(bytes) {
 }
 
 /** Read the bytes of /api/map/places. @param {ArrayBuffer} bytes @param {number} n */
-export const readPlaces = (bytes, n) => ({x: new Float32Array(bytes, 0, n), y: new Float32Array(bytes, 4 * n, n)});
+export function readPlaces(bytes, n) {
+  return {x: new Float32Array(bytes, 0, n), y: new Float32Array(bytes, 4 * n, n)};
+}
 
-/** Return amounts between which nearly all values lie; a few very dense rows would leave one colour for the rest. */
+/** Return amounts between which nearly all values lie; a few extreme ones would leave one colour for the rest. */
 export function usualRange(values, low = 0.02, high = 0.98) {
   const step = Math.max(1, Math.floor(values.length / 20000)), found = [];
   for (let i = 0; i < values.length; i += step) if (!Number.isNaN(values[i])) found.push(values[i]);

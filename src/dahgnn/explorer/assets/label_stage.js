@@ -48,7 +48,8 @@ export class Stage {
     const {kind} = scene, isCard = CARDS.includes(kind);
     find('card').hidden = !isCard;
     for (const id of ['sheet', 'changed']) find(id).hidden = kind !== id;
-    for (const id of ['queue', 'doubtful', 'changed']) find('show-' + id).setAttribute('aria-pressed', kind === id);
+    for (const id of ['queue', 'doubtful', 'changed'])
+      find('show-' + id).setAttribute('aria-pressed', kind === id);
     this.map.raise(scene.rows ?? scene.back?.rows ?? null);
     if (!isCard) this.#forgetRow();
     else if (kind === 'queue') this.drawQueue(true);
@@ -71,7 +72,8 @@ export class Stage {
     this.#forgetRow();
     if (trouble) drawNoCard('No row', trouble.message);
     else if (left === null || asking) drawNoCard('One moment', 'The next row is on its way.');
-    else drawNoCard('All rows are done', 'No row is left to ask about. Export the labels, or look for doubtful ones.');
+    else drawNoCard('All rows are done', 'No row is left to ask about. Export the labels, or look for ' +
+      'doubtful ones.');
   }
 
   /** Show the row of the scene. */

@@ -47,11 +47,13 @@ export function classLooks(places, nClasses) {
  */
 export function rampLooks(name, values, [low, high]) {
   const n = values.length, colours = new Uint8Array(4 * n), pixels = new Uint32Array(colours.buffer);
-  const shades = Uint32Array.from({length: STEPS + 1}, (_, at) => packed([...onRamp(name, at / STEPS), OPACITY]));
-  const none = packed(UNTOLD), steps = high > low ? STEPS / (high - low) : 0, least = high > low ? low : -Infinity;
+  const shade = (_, at) => packed([...onRamp(name, at / STEPS), OPACITY]);
+  const shades = Uint32Array.from({length: STEPS + 1}, shade), none = packed(UNTOLD);
+  // Amounts that are all the same stand in the middle.
+  const [start, steps] = high > low ? [0, STEPS / (high - low)] : [STEPS / 2, 0];
   for (let i = 0; i < n; i++) {
-    const at = least === -Infinity ? STEPS / 2 : (values[i] - least) * steps;
-    pixels[i] = Number.isNaN(values[i]) ? none : shades[Math.max(0, Math.min(STEPS, Math.round(at)))];
+    const at = Math.round(start + (values[i] - low) * steps);
+    pixels[i] = Number.isNaN(values[i]) ? none : shades[Math.max(0, Math.min(STEPS, at))];
   }
   return {colours};
 }

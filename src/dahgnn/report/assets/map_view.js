@@ -1,5 +1,5 @@
-// The part of a map that is shown: the place in its middle, and how many pixels a unit is long. Places are from −1
-// to 1, upwards; pixels are counted from the left and the top.
+// The part of a map that is shown: the place in its middle, and how many pixels a unit is long. Places are from
+// −1 to 1, upwards; pixels are counted from the left and the top.
 
 const LEAST_ZOOM = 0.8, MOST_ZOOM = 4000, MOST_ZOOM_TO_POINTS = 60, FARTHEST = 1.2;
 // How much of the map points fill when all, or some of them, are shown.
