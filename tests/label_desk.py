@@ -73,6 +73,14 @@ def name_class(page, name):
     press(page, "Enter")
 
 
+def find_row(page, text, row):
+    """Open a row by its id or the beginning of it, by keyboard."""
+    press(page, "/")
+    page.keyboard.insert_text(text)
+    press(page, "Enter")
+    page.locator(f'#card[data-row="{row}"][data-way=find]').wait_for()
+
+
 def label_rows(page, truth, count, own_keys=False):
     """Label some rows of the queue as they are, by digits, and return them in order; name new classes.
 
