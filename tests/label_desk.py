@@ -73,13 +73,24 @@ def name_class(page, name):
     press(page, "Enter")
 
 
-def label_rows(page, truth, count, known=()):
-    """Label some rows of the queue as they are, by digits, and return them in order; name new classes."""
-    known, rows, row = list(known), [], row_of(page)
+def find_row(page, text, row):
+    """Open a row by its id or the beginning of it, by keyboard."""
+    press(page, "/")
+    page.keyboard.insert_text(text)
+    press(page, "Enter")
+    page.locator(f'#card[data-row="{row}"][data-way=find]').wait_for()
+
+
+def label_rows(page, truth, count, own_keys=False):
+    """Label some rows of the queue as they are, by digits, and return them in order; name new classes.
+
+    With ``own_keys`` classes are called by digits, which are their keys.
+    """
+    known, rows, row = [], [], row_of(page)
     for _ in range(count):
         word = truth[row]
         if word in known:
-            press(page, str(known.index(word) + 1))
+            press(page, word if own_keys else str(known.index(word) + 1))
         else:
             name_class(page, word)
             known.append(word)
@@ -90,7 +101,7 @@ def label_rows(page, truth, count, known=()):
 
 def count_of(page):
     """Return how many rows have a label, as the page says it."""
-    return int(page.locator("#progress .counts b").inner_text().replace(",", ""))
+    return int(page.get_by_label("Rows with a label").evaluate("bar => bar.value"))
 
 
 def recent_of(page):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from browsers import draw_around, wait_until
-from label_desk import name_class, press, recent_of, row_of, wait_saved
+from label_desk import find_row, name_class, press, recent_of, row_of, wait_saved
 from label_server import options, served
 
 from dahgnn.explorer.project import LabelOptions
@@ -76,10 +76,7 @@ def test_hostile_names_are_text(browser, make_desk, tmp_path, width):
         wait_until(page, lambda: "x" * 40 in shown.inner_text(), "the labels of others")
         assert IMAGE in shown.inner_text()
         for row in range(8):  # each kind of id
-            press(page, "/")
-            page.locator("#wanted").fill(client.project.session.rows.ids[row][:100])
-            press(page, "Enter")
-            wait_until(page, lambda row=row: row_of(page) == row, "the row")
+            find_row(page, client.project.session.rows.ids[row], row)
             page.locator("#why .tile").first.wait_for()
             check()
             press(page, "Escape")
@@ -88,7 +85,6 @@ def test_hostile_names_are_text(browser, make_desk, tmp_path, width):
             page.wait_for_timeout(50)
             check()
             press(page, "Escape")
-        box = page.locator("#points").bounding_box()
         page.locator("#points").scroll_into_view_if_needed()
         box = page.locator("#points").bounding_box()
         low = (box["x"] + 3, box["y"] + 3)

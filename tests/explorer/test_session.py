@@ -141,3 +141,15 @@ def test_a_kept_label_is_kept_as_it_is(opened):
     assert (event.kind, event.label) == ("keep", "fig")
     assert session.state.kept == {"row-3": "fig"}
     assert isinstance(session.journal._connection, sqlite3.Connection)
+
+
+def test_every_tenth_row_is_an_audit_also_if_a_window_still_names_its_last_one(opened):
+    session, truth = opened
+    ways, last = [], []
+    for turn in range(40):
+        # What a window had just sent may be on the disk already when it asks for more, or not yet named.
+        ((row, way),) = session.next_rows("w", last if turn % 2 else [], 1)
+        session.label(act(session, [row], way=way), truth[row])
+        ways.append(way)
+        last = [row]
+    assert [turn for turn, way in enumerate(ways) if way == "audit"] == [9, 19, 29, 39]

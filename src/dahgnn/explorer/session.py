@@ -284,14 +284,17 @@ class Session:
             return found
 
     def _choose(self) -> tuple[int, str] | None:
+        labelled = self.labels.places >= 0
         held = [row for lease in self._leases.values() for row in lease.rows]
+        # A window may still name a row whose label has just come; that one is counted already.
+        waiting = sum(not labelled[row] for row in held)
         skipped = [self.rows.numbers[name] for name in self.state.skipped if name in self.rows.numbers]
         return self._queue.next(
-            self.labels.places >= 0,
+            labelled,
             self._mask(skipped),
             self._mask(held),
             self._scores,
-            self._handed_out + len(held),
+            self._handed_out + waiting,
             list(self.counts().values()),
         )
 

@@ -27,8 +27,9 @@ def share_hyperedges(hypergraph: Hypergraph) -> csr_array:
     """Return how similar nodes are by the hyperedges that they share, a symmetric matrix (n, n).
 
     Wᵢⱼ = Σₑ wₑ bᵢₑ bⱼₑ / (|e| − 1) over the hyperedges of both, and 0 for i = j. Without weights b of
-    incidences each of its hyperedges adds its weight to the degree of a node, however large it is. Where the pairs of nodes are more than a matrix
-    should hold, the largest hyperedges, which tell least of a pair, are left out.
+    incidences each of its hyperedges adds its weight to the degree of a node, however large it is. Where the
+    pairs of nodes are more than a matrix should hold, the largest hyperedges, which tell least of a pair, are
+    left out.
     """
     from scipy.sparse import csr_array
 
