@@ -142,7 +142,7 @@ def test_more_hyperedges_than_one_around_a_row_are_given_ones():
     assert (members[:, 0] == np.arange(30)).all()
 
 
-def test_the_page_of_given_hyperedges(tmp_path):
+def test_the_page_of_given_hyperedges(tmp_path, capsys):
     lines = [
         f"r{row},{x:.3f},{y:.3f},{label if label >= 0 else ''}"
         for row, ((x, y, _), label) in enumerate(zip(ROWS, GIVEN, strict=True))
@@ -167,3 +167,6 @@ def test_the_page_of_given_hyperedges(tmp_path):
     )
     assert "Neighbours of a new row (k)7" in words
     assert "p.csv has 2 hyperedges of 12 to 13 rows." in words
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text(encoding="utf-8"))
+    assert "given hyperedges" in metrics["decision"] or "nearest neighbours" in metrics["decision"]
+    assert metrics["decision"] in capsys.readouterr().err

@@ -47,6 +47,7 @@ def gather_metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) 
         "epochs": classifier.n_iter_,
         "stopped": classifier.stopped_,
         "combination": classifier.combination_,
+        "decision": classifier.decision_ or None,
         "seconds": round(seconds, 3),
     }
 
