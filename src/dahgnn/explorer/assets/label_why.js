@@ -38,7 +38,7 @@ export class Why {
     const tiles = labelled.map(each => make('li', '', this.#tile(each, each.label, percent(each.weight),
       each.weight / most)));
     return [make('h3', '', 'Labelled rows behind it'), make('ul', 'tiles', ...tiles),
-      make('p', 'note', `The other labelled rows count for ${percent(rest)}.`)];
+      make('p', 'note', `${percent(rest)} of the attention came from rows without a label.`)];
   }
 
   #tile(each, label, text, share) {
