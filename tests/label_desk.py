@@ -16,20 +16,27 @@ class Desk:
         self.context = browser.new_context(**options)
         self.context.set_default_timeout(1000 * PATIENCE)
         self.wrongs, self.requests, self.forgiven, self.origins = [], [], [], set()
+        self._hears = True
         self.context.on("console", self._hear)
-        self.context.on(
-            "weberror", lambda error: self.wrongs.append(f"thrown: {error.error.stack or error.error}")
-        )
+        self.context.on("weberror", self._catch)
         self.context.on("request", lambda request: self.requests.append(request.url))
 
+    def _catch(self, error):
+        if self._hears:
+            self.wrongs.append(f"thrown: {error.error.stack or error.error}")
+
     def _hear(self, message):
+        if not self._hears:
+            return
         # Software that stands in for a graphics card complains of itself.
         if message.type in ("error", "warning") and "GL Driver Message" not in message.text:
             self.wrongs.append(f"{message.type}: {message.text} ({message.location.get('url', '')})")
 
-    def open(self, client):
-        """Return a new window at a fresh address, with its first card."""
+    def open(self, client, outlives=False):
+        """Return a new window at a fresh address, with its first card; it may outlive its server."""
         self.origins.add(client.origin)
+        if not outlives:
+            client.before_end.append(self.listen_no_more)
         page = self.context.new_page()
         page.goto(client.address())
         row_of(page)
@@ -39,10 +46,16 @@ class Desk:
         """Let errors pass that a test provokes."""
         self.forgiven += patterns
 
+    def listen_no_more(self):
+        """Hear what is under way, but nothing after it: pages complain when their server ends."""
+        if self._hears:
+            for page in self.context.pages:
+                page.evaluate("0")
+            self._hears = False
+
     def check(self):
         """Find everything in order."""
-        for page in self.context.pages:
-            page.evaluate("0")  # what is under way arrives
+        self.listen_no_more()
         wrongs = [each for each in self.wrongs if not any(re.search(some, each) for some in self.forgiven)]
         assert not wrongs, wrongs
         away = [url for url in self.requests if not url.startswith((*self.origins, "blob:"))]

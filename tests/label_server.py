@@ -45,6 +45,7 @@ class Client:
         self.project, self.gate, self.port = project, gate, gate.port
         self.cookie = gate.redeem(gate.new_token()).split(";")[0]
         self.window = "w1"
+        self.before_end = []  # what is to be done while the server still answers
 
     @property
     def origin(self):
@@ -119,8 +120,11 @@ def served(path, chosen=None, port=0):
         thread.start()
         while not server.started:
             time.sleep(0.01)
+        client = Client(project, gate)
         try:
-            yield Client(project, gate)
+            yield client
+            for act in client.before_end:
+                act()
         finally:
             project.session.broadcast.close()
             server.should_exit = True

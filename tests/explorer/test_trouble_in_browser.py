@@ -66,7 +66,7 @@ def test_a_server_that_goes_and_comes_back_gets_what_was_typed_meanwhile(desk, t
     truth = write_blobs(path)
     desk.forgive("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "ERR_CONNECTION_RESET", "401")
     with served(path) as client:
-        page = desk.open(client)
+        page = desk.open(client, outlives=True)
         label_rows(page, truth, 2)
         wait_saved(page, 2)
         port, row = client.port, row_of(page)
