@@ -33,8 +33,9 @@ export function drawCard(card, {classes, keys, notes = [], onLabel}) {
   find('card-body').scrollTop = 0;
   drawChoices(find('card-choices'), {classes, keys, label: card.label, onLabel,
     likely: card.hidden ? [] : card.likely ?? []});
-  // What had the focus is gone; a screen reader goes on at the new row.
-  if (hadFocus) section.focus({preventScroll: true});
+  // What had the focus may be gone; a screen reader goes on at the new row. A field that stays keeps it, lest the
+  // rest of a name be taken for keys.
+  if (hadFocus && !section.contains(document.activeElement)) section.focus({preventScroll: true});
 }
 
 function ownNotes(card, classes) {

@@ -119,10 +119,11 @@ find('search').addEventListener('submit', async event => {
   event.preventDefault();
   const id = find('wanted').value;
   if (!id.trim()) return;
+  // Now, not when the answer comes: somebody may be typing again by then.
+  find('wanted').blur();
   try {
     const {row} = await ask('/api/find?id=' + encodeURIComponent(id));
     forget('trouble');
-    find('wanted').blur();
     stage.openRow(row, 'find');
   } catch (error) { tell(error); }
 });
@@ -146,6 +147,7 @@ const stream = listen({
   label(event) {
     learn(event);
     recent.setKept(event.recent);
+    forget('notes');  // whoever labels has read them
     if (event.window === ownWindow) return;
     if (event.rows === null) map.reload().catch(tell);
     else map.setLabels(event.rows, event.labels ?? event.rows.map(() => event.label));
@@ -198,9 +200,7 @@ async function begin() {
   await map.move(start.map);
   stage.show(stage.scene);
 }
-function showNotes({full, notes}) {
-  if (full) notify('full', ['The disk is full. Labels cannot be saved until there is room.'], {bad: true});
-  else forget('full');
+function showNotes({notes}) {
   // A note is shown once in a tab.
   const read = remembered('notes') ?? [], fresh = notes.filter(text => !read.includes(text));
   if (fresh.length) notify('notes', fresh.flatMap(text => [isolated(brief(text, 400)), ' ']), {closes: true});
