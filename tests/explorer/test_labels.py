@@ -44,6 +44,7 @@ def test_labels_follow_the_journal_and_a_new_start_gives_the_same(made):
         texts = each.texts()
         assert texts[8] == "kiwi"
         assert sum(text is None for text in texts) == 6
+    assert labels.classes == again.classes == ["apple", "pear", "fig", "kiwi"]
     np.testing.assert_array_equal(
         np.array(labels.classes)[labels.places], np.array(again.classes)[again.places]
     )

@@ -7,9 +7,11 @@ import pytest
 from label_server import options, write_blobs
 
 from dahgnn.explorer.project import LabelOptions, default_journal, open_project
+from dahgnn.explorer.session import Action
 from dahgnn.explorer.trainer import StoppedError
 from dahgnn.progress import SilentObserver
 from dahgnn.report.fit_folder import FitOptions
+from dahgnn.report.fitted_folder import FittedFolder
 
 
 def opened(path, chosen=None):
@@ -128,3 +130,48 @@ def test_what_a_fit_left_behind_begins_with_its_model(tmp_path, fruit):
     assert project.session.labels.n_labelled == 3
     assert project.session.journal.path == (tmp_path / "out" / "labels.sqlite").resolve()
     project.session.journal.close()
+
+
+def label_all(project, truth):
+    """Label half of the rows, and write the folder of a fit."""
+    session = project.session
+    for number, word in enumerate(sorted(set(truth))):
+        rows = [row for row in range(0, len(truth), 2) if truth[row] == word]
+        session.label(Action(window="w", key=f"k{number}", rows=rows, way="map", seen=number), word)
+    return project.write_fit()
+
+
+def test_the_fit_folder_of_pictures_with_features_of_ones_own(tmp_path):
+    pil = pytest.importorskip("PIL.Image")
+    pytest.importorskip("openTSNE")
+    (tmp_path / "photos").mkdir()
+    truth = ["dark" if row < 20 else "light" for row in range(40)]
+    for row in range(40):
+        pil.new("L", (9, 6), 6 * row).save(tmp_path / "photos" / f"{row:02}.png")
+    features = np.random.default_rng(0).normal(size=(40, 4)) + 4 * (np.arange(40) >= 20)[:, None]
+    np.save(tmp_path / "features.npy", features)
+    chosen = LabelOptions(
+        fit=FitOptions(networks=1, map="pca"), features=tmp_path / "features.npy", folder=tmp_path / "out"
+    )
+    project = opened(tmp_path / "photos", chosen)
+    assert "model.safetensors" in label_all(project, truth)
+    project.session.journal.close()
+    from dahgnn.cli.commands import main
+
+    assert main(["predict", str(tmp_path / "out"), str(tmp_path / "features.npy")]) == 0
+
+
+def test_the_fit_folder_of_a_fit_keeps_its_ids_and_settings(tmp_path, fruit):
+    from dahgnn.cli.commands import main
+
+    pytest.importorskip("openTSNE")
+    command = ["fit", str(fruit), "--label", "fruit", "--id", "name", "--out", str(tmp_path / "first")]
+    assert main([*command, "--networks", "1", "--map", "none", "-k", "5"]) == 0
+    chosen = LabelOptions(fit=FitOptions(map="pca"), folder=tmp_path / "second")
+    project = opened(tmp_path / "first", chosen)
+    label_all(project, ["apple", "pear", "plum"] * 10)
+    project.session.journal.close()
+    again = FittedFolder.open(tmp_path / "second")
+    assert (again.id, again.classifier.k, again.classifier.networks) == ("name", 5, 1)
+    assert again.ids[3] == "row-3"
+    assert main(["predict", str(tmp_path / "second"), str(fruit)]) == 0

@@ -31,6 +31,8 @@ def test_rows_with_names_may_change_and_those_without_may_not(write):
         for text in (TABLE, TABLE + "d,4,red,\n")
     ]
     assert named[0] == named[1]
+    other = read_rows_to_label(write(TABLE), label="kind", id="name").identity
+    assert other != named[0]  # labels of another column are another project
     numbered = [read_rows_to_label(write(text)).identity for text in ("x,y\n1,2\n3,4\n", "x,y\n1,2\n3,5\n")]
     assert numbered[0] != numbered[1]
 
@@ -110,7 +112,7 @@ def test_what_a_fit_left_behind(tmp_path):
     assert rows.given[20] is None
     np.testing.assert_array_equal(rows.pictures.images, images)
     np.testing.assert_allclose(rows.table.features, images.reshape(40, -1), atol=1e-3)
-    assert rows.classifier.classes_.tolist() == ["0", "1"]
+    assert rows.fitted.classifier.classes_.tolist() == ["0", "1"]
     with pytest.raises(ValueError, match="Leave --label, --id and --features out"):
         read_rows_to_label(folder, label="y")
 

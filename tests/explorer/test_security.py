@@ -68,8 +68,11 @@ def test_what_may_pass(gate, host, site):
 
 
 def test_another_host_is_on_the_list_when_it_is_listened_at():
-    assert "192.0.2.7:80" not in allowed_hosts("127.0.0.1", 80)
-    assert "192.0.2.7:80" in allowed_hosts("192.0.2.7", 80)
+    assert "192.0.2.7:81" not in allowed_hosts("127.0.0.1", 81)
+    assert "192.0.2.7:81" in allowed_hosts("192.0.2.7", 81)
+    assert "[2001:db8::5]:81" in allowed_hosts("2001:db8::5", 81)
+    assert "192.0.2.7" in allowed_hosts("192.0.2.7", 80)  # browsers leave that port out
+    assert "127.0.0.1" not in allowed_hosts("127.0.0.1", 81)
     assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "192.0.2.7")] == [True] * 3 + [
         False
     ]

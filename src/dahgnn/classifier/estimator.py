@@ -279,7 +279,7 @@ class DAHGNNClassifier(
                 surroundings=adopted.surroundings,
                 training=training,
                 device=self._device(),
-                merge_equal=hypergraph is None and isinstance(neighbors, Surroundings | None),
+                merge_equal=adopted.surroundings.searched,
                 refit=np.ndim(self.validation) == 0,
             )
             networks = self._make_networks(width, given.classes, model, count, generator)

@@ -100,6 +100,8 @@ class Surroundings:
         Neighbours that a new row gets.
     radius, scales : Tensor, (n,), or None
         As in `Ensemble`.
+    searched : bool
+        Whether neighbours were searched for, by features alone, and not given.
     """
 
     hypergraph: Hypergraph
@@ -107,6 +109,7 @@ class Surroundings:
     k: int
     radius: Tensor | None
     scales: Tensor | None
+    searched: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -174,6 +177,7 @@ def find_surroundings(
         k=int(hypergraph.hyperedge_degrees.max()) - 1,
         radius=found.distances.amax(1),
         scales=scales,
+        searched=given is None,
     )
 
 

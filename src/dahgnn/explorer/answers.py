@@ -197,15 +197,15 @@ def changed(session: Session) -> dict[str, Any]:
 def sheet(session: Session, rows: Array) -> dict[str, Any]:
     """Return what is inside a loop, with a sample spread over it, to look at before it is labelled."""
     with session.lock:
-        places = session.labels.places[rows]
+        places, model = session.labels.places[rows], session.model
     names: Counter[str] = Counter()
     known = places[places >= 0]
     for place, count in zip(*np.unique(known, return_counts=True), strict=True):
         names[session.labels.classes[place]] += int(count)
-    if session.model is not None:
-        guessed = session.model.predicted[rows[places < 0]]
+    if model is not None:
+        guessed = model.predicted[rows[places < 0]]
         for place, count in zip(*np.unique(guessed, return_counts=True), strict=True):
-            names[session.model.classes[place]] += int(count)
+            names[model.classes[place]] += int(count)
     steps = np.linspace(0, len(rows) - 1, min(MOST_SAMPLED, len(rows))).round().astype(int)
     return {
         "count": len(rows),
@@ -288,12 +288,13 @@ def exported(session: Session) -> dict[str, list[Any]]:
         times = {name: event.time for name, event in session.state.label_events()}
     columns: dict[str, list[Any]] = {name: [] for name in ("id", "label", "by", "probability", "time")}
     guessed = None if model is None else np.array(model.classes, dtype=object)[model.predicted]
+    finished = None if model is None else _utc(model.finished)
     for row, name in enumerate(session.rows.ids):
         by, label, share = WHO[who[row]], texts[row], None
-        when = times.get(name) if by == "person" else None
+        when = _utc(times.get(name)) if by == "person" else None
         if by is None and model is not None and guessed is not None:
-            by, label, share, when = "model", guessed[row], float(model.confidence[row]), model.finished
-        for column, value in zip(columns.values(), (name, label, by, share, _utc(when)), strict=True):
+            by, label, share, when = "model", guessed[row], float(model.confidence[row]), finished
+        for column, value in zip(columns.values(), (name, label, by, share, when), strict=True):
             column.append(value)
     return columns
 

@@ -151,11 +151,17 @@ class JournalState:
         Ids of rows that were skipped and not labelled afterwards.
     kept : dict
         By id the label that was last said to be right; the row may have another one by now.
+    classes : dict of str to None
+        All labels that were ever given, in the order in which they came; also where all were undone.
+    audits : dict of str to Event
+        By id of an audit row the first event that gave it a label. Later ones know what the model guessed.
     """
 
     version: int = 0
     skipped: set[str] = field(default_factory=set)
     kept: dict[str, str | None] = field(default_factory=dict)
+    classes: dict[str, None] = field(default_factory=dict)
+    audits: dict[str, Event] = field(default_factory=dict)
     _events: dict[int, Event] = field(default_factory=dict)
     # The actions that still stand, in order: a dict for its order, and because it forgets one at once.
     _standing: dict[int, None] = field(default_factory=dict)
@@ -184,10 +190,19 @@ class JournalState:
         self._standing[action.number] = None
         if action.kind == "label":
             self.skipped.difference_update(action.rows)
+            self._learn(action)
         elif action.kind == "skip":
             self.skipped.update(action.rows)
         else:
             self.kept.update(dict.fromkeys(action.rows, action.label))
+
+    def _learn(self, action: Event) -> None:
+        if action.label is None:
+            return
+        self.classes.setdefault(action.label)
+        if action.way == "audit":
+            for row in action.rows:
+                self.audits.setdefault(row, action)
 
     def _take_back(self, undo: Event, undone: int) -> None:
         self.check_standing(undone)

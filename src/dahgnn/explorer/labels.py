@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dahgnn.checks import bad_value
 from dahgnn.explorer.events import JournalState
 from dahgnn.explorer.rows import Rows
 from dahgnn.report.html import clean_text
@@ -38,15 +39,16 @@ class Labels:
     def __init__(self, rows: Rows, state: JournalState) -> None:
         self._rows, self._state = rows, state
         self.classes = sorted({label for label in rows.given if label is not None})
+        if len(self.classes) > MOST_CLASSES:
+            expected, got = f"a column of at most {MOST_CLASSES:,} classes", f"{len(self.classes):,}"
+            raise bad_value("label", "label", expected, got, "Name another column.")
         self._places = {name: place for place, name in enumerate(self.classes)}
         self._given = np.array([self._places.get(label, -1) for label in rows.given], dtype=np.int16)  # type: ignore[arg-type]
         self.places = self._given.copy()
         self.who = np.where(self.places >= 0, FILE, NOBODY).astype(np.uint8)
-        events = sorted(state.label_events(), key=lambda pair: pair[1].number)
-        for _, event in events:
-            if event.label is not None:
-                self.place(event.label)
-        self.update(name for name, _ in events)
+        for name in state.classes:
+            self.place(name)
+        self.update(name for name, _ in state.label_events())
 
     def place(self, name: str) -> int:
         """Return the place of a class, a new one if it was not known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from dahgnn.explorer.export import write_fit
 from dahgnn.explorer.journal import Journal
 from dahgnn.explorer.journal_file import JournalError
 from dahgnn.explorer.queue import Queue
-from dahgnn.explorer.rows import read_rows_to_label
+from dahgnn.explorer.rows import Rows, read_rows_to_label
 from dahgnn.explorer.session import Session
 from dahgnn.explorer.trainer import StoppedError
 from dahgnn.graph.scaling import choose_scaling
@@ -103,7 +103,8 @@ class Project:
         try:
             with self.session.lock:
                 labels = self.session.labels.texts().tolist()
-            return write_fit(self.session.rows, labels, self.folder, self._options, self._observer())
+            with self.session.fitting:
+                return write_fit(self.session.rows, labels, self.folder, self._options, self._observer())
         finally:
             self._exporting.release()
 
@@ -191,22 +192,32 @@ def open_project(path: Path, options: LabelOptions, observer: Observer) -> Proje
         )
     for note in rows.table.notes:
         observer.note(note)
+    fit = _as_fitted(options.fit, rows)
     journal = Journal.open(options.journal or default_journal(path), rows.identity)
     try:
         with observer.phase(f"Find the neighbours of {len(rows):,} rows"):
-            classifier = make_classifier(options.fit)
+            classifier = make_classifier(fit)
             neighbors = None if options.neighbors is None else _read_neighbors(options.neighbors, len(rows))
             around = classifier.surroundings(rows.table.features, neighbors)
         with observer.phase("Prepare the map and the queue"):
-            scaled = choose_scaling(rows.table.features, options.fit.scale).apply(rows.table.features)
+            scaled = choose_scaling(rows.table.features, fit.scale).apply(rows.table.features)
             directions = layout.leading_directions(scaled[:, :-1])
-            queue = Queue(directions, around.hypergraph.neighbourhood("centre"), seed=options.fit.seed)
-            make = partial(make_classifier, options.fit)
+            queue = Queue(directions, around.hypergraph.neighbourhood("centre"), seed=fit.seed)
+            make = partial(make_classifier, fit)
             session = Session(rows, journal, around, make, Broadcast(), queue)
-            return Project(session, directions, options.folder or _default_folder(path), options.fit)
+            return Project(session, directions, options.folder or _default_folder(path), fit)
     except BaseException:
         journal.close()
         raise
+
+
+def _as_fitted(options: FitOptions, rows: Rows) -> FitOptions:
+    """Return the options with what a fit that the rows come from had: further models are made as it was."""
+    if rows.fitted is None:
+        return options
+    names = ("k", "networks", "validation", "scale")
+    settings = {name: getattr(rows.fitted.classifier, name) for name in names}
+    return replace(options, id=rows.fitted.id, reading=rows.fitted.reading, **settings)
 
 
 def _read_neighbors(path: Path, n: int) -> Array:

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dahgnn.checks import bad_value
-from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.explorer.pictures import FilePictures, ImagePictures, Pictures
 from dahgnn.report.fit_files import MODEL
 from dahgnn.report.fitted_folder import FittedFolder
@@ -55,8 +54,10 @@ class Rows:
         The pictures of the rows.
     named : bool
         Whether ids are names that the user gave, and not the numbers of the rows.
-    classifier : DAHGNNClassifier or None
-        One that was fitted already.
+    columns : tuple of two (str or None)
+        The columns of labels and of ids.
+    fitted : FittedFolder or None
+        The fit that the rows come from.
     """
 
     path: Path
@@ -65,7 +66,8 @@ class Rows:
     texts: tuple[str, ...] = ()
     pictures: Pictures | None = None
     named: bool = False
-    classifier: DAHGNNClassifier | None = None
+    columns: tuple[str | None, str | None] = (None, None)
+    fitted: FittedFolder | None = None
 
     def __len__(self) -> int:
         return len(self.table.ids)
@@ -90,13 +92,14 @@ class Rows:
         """What a journal must agree on to be of these rows.
 
         Rows with names are told apart by them, so that the table may grow. Rows without names are told apart
-        by their numbers, so that nothing may change.
+        by their numbers, so that nothing may change. Labels of another column are another project.
         """
+        told = {"labels": self.columns[0] or "none", "ids": self.columns[1] or "none"}
         if self.named:
-            return {"rows": "named"}
+            return {"rows": "named"} | told
         content = np.ascontiguousarray(self.table.features)
         digest = hashlib.sha256(repr(content.shape).encode() + content.tobytes()).hexdigest()
-        return {"rows": "numbered", "features": digest}
+        return {"rows": "numbered", "features": digest} | told
 
     def cells(self, row: int, most: int = MOST_CELLS) -> list[tuple[str, str]]:
         """Return the first cells of a row as text, but for free text."""
@@ -156,7 +159,7 @@ def read_rows_to_label(
         if survey.table is None:
             raise combined_error(path, survey.problems)
         rows = _of_table(path, survey.table)
-    return _with_images(rows, image_shape)
+    return replace(_with_images(rows, image_shape), columns=(label, id))
 
 
 def _of_table(path: Path, table: Table) -> Rows:
@@ -255,7 +258,7 @@ def _of_fit(folder: Path, others: Sequence[object]) -> Rows:
         shown=shown,
         pictures=None if images is None else ImagePictures(images),
         named=not numbered,
-        classifier=fitted.classifier,
+        fitted=fitted,
     )
 
 

@@ -16,7 +16,7 @@ import uvicorn
 
 from dahgnn.checks import bad_value
 from dahgnn.explorer.project import Project
-from dahgnn.explorer.security import Gate, allowed_hosts, is_loopback
+from dahgnn.explorer.security import Gate, allowed_hosts, in_address, is_loopback, outward_address
 from dahgnn.explorer.server import make_app
 
 
@@ -79,8 +79,8 @@ def serve(project: Project, place: Place, tell: Callable[[str], None], *, browse
                 lifespan="off",
             ),
         )
-        name = "127.0.0.1" if place.host in ("localhost", "0.0.0.0") else place.host  # noqa: S104
-        name = f"[{name}]" if ":" in name else name
+        everywhere = place.host in ("0.0.0.0", "::")  # noqa: S104, whoever asks for it says that he knows
+        name = in_address((outward_address() or "127.0.0.1") if everywhere else place.host)
 
         def address() -> str:
             return f"http://{name}:{port}/?token={gate.new_token()}"

@@ -30,6 +30,7 @@ HEADERS: Mapping[str, str] = {
 }
 # A loop around a million rows names each of them.
 MOST_BYTES = 16 * 2**20
+_HTTP = 80
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _ALLOWED_SITES = ("same-origin", "none")
 
@@ -111,8 +112,26 @@ def allowed_hosts(host: str, port: int) -> tuple[str, ...]:
     """Return the names by which a server that listens at ``host`` may be called, with its port."""
     names: Iterable[str] = _LOOPBACK
     if not is_loopback(host):
-        names = (*_LOOPBACK, host, socket.gethostname(), socket.getfqdn(), *_addresses())
-    return tuple(dict.fromkeys(f"{name.lower()}:{port}" for name in names))
+        names = (*_LOOPBACK, in_address(host), socket.gethostname(), socket.getfqdn(), *_addresses())
+    allowed = [f"{name.lower()}:{port}" for name in names]
+    if port == _HTTP:  # which browsers do not name
+        allowed += [name.lower() for name in names]
+    return tuple(dict.fromkeys(allowed))
+
+
+def in_address(host: str) -> str:
+    """Return a host as it stands in an address: one of IPv6 is in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def outward_address() -> str | None:
+    """Return the address of this machine that others reach, if it has one; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an address that nobody has
+        except OSError:
+            return None
+        return str(probe.getsockname()[0])
 
 
 def is_loopback(host: str) -> bool:
@@ -122,10 +141,11 @@ def is_loopback(host: str) -> bool:
 
 def _addresses() -> list[str]:
     try:
-        found = socket.getaddrinfo(socket.gethostname(), None)
+        found = [str(at[0]) for *_, at in socket.getaddrinfo(socket.gethostname(), None)]
     except OSError:
-        return []
-    return [f"[{at[0]}]" if kind == socket.AF_INET6 else str(at[0]) for kind, *_, at in found]
+        found = []
+    outward = outward_address()
+    return [in_address(address) for address in (*found, *([outward] if outward else []))]
 
 
 def text_headers(scope: Scope) -> dict[str, str]:

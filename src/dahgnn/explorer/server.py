@@ -120,6 +120,9 @@ def _answering(act: Callable[[Request, Body], Answer], *, posts: bool = False) -
             return JSONResponse({"error": str(error)}, 404)
         except JournalError as error:
             return JSONResponse({"error": str(error)}, 507)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            return JSONResponse(clean_values({"error": f"It could not be written ({reason})."}), 507)
         except ValueError as error:
             return JSONResponse(clean_values({"error": str(error)}), 422)
         return JSONResponse(clean_values(answer))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -114,6 +115,9 @@ class Session:
     ) -> None:
         self.rows, self.journal, self.broadcast = rows, journal, broadcast
         self.lock = threading.RLock()
+        # One fit at a time, also where a folder is exported: fits set what belongs to the whole process, such
+        # as the number of threads.
+        self.fitting = threading.Lock()
         self.state = journal.state()
         self.labels = Labels(rows, self.state)
         self.model: Model | None = None
@@ -125,12 +129,12 @@ class Session:
         self._surroundings, self._make_classifier = surroundings, make_classifier
         self._queue = queue
         self._leases: dict[str, _Lease] = {}
-        asked = [event for event in self.state.recent() if event.way in QUEUE_WAYS]
-        self._handed_out = len(asked)
-        # Rows that were once audit rows, in order; a dict for that. Some have been labelled otherwise since.
-        self._audited = dict.fromkeys(event.rows[0] for event in reversed(asked) if event.way == "audit")
-        if rows.classifier is not None:
-            self._take_over(rows.classifier)
+        standing = list(self.state.recent())
+        self._handed_out = sum(event.way in QUEUE_WAYS for event in standing)
+        # The numbers of the events that changed labels.
+        self._relabelled = [event.number for event in reversed(standing) if event.kind == "label"]
+        if rows.fitted is not None:
+            self._take_over(rows.fitted.classifier)
 
     # --- Models ---
 
@@ -153,14 +157,10 @@ class Session:
 
     @property
     def waiting(self) -> int:
-        """How many actions on labels the last model has not seen."""
-        since = 0 if self.model is None else self.model.event
-        count = 0
-        for event in self.state.recent():
-            if event.number <= since:
-                break
-            count += event.kind == "label"
-        return count
+        """How many changes of labels the last model has not seen."""
+        with self.lock:
+            since = 0 if self.model is None else self.model.event
+            return len(self._relabelled) - bisect_right(self._relabelled, since)
 
     def training(self) -> dict[str, Any]:
         """Return how far the training is, as a page hears it."""
@@ -199,15 +199,16 @@ class Session:
         classifier = self._make_classifier()
         networks = count_networks(classifier.networks, len(self.rows))
         callback = tell_ensemble_epochs(progress, PRESETS["default"].training.max_epochs, networks)
-        model = fit_model(
-            classifier,
-            self.rows.table.features,
-            labels,
-            self._surroundings,
-            event=event,
-            last=last,
-            callback=callback,
-        )
+        with self.fitting:
+            model = fit_model(
+                classifier,
+                self.rows.table.features,
+                labels,
+                self._surroundings,
+                event=event,
+                last=last,
+                callback=callback,
+            )
         with self.lock:
             self._set_model(model)
         self.broadcast.publish("model", self.describe_model() | {"progress": self.progress()})
@@ -235,9 +236,9 @@ class Session:
     def audits(self) -> list[bool]:
         """Return of each audit row whether somebody who has not seen its label was right."""
         found = []
-        for name in self._audited:
-            row, event = self.rows.numbers.get(name), self.state.label_event(name)
-            if row is None or event is None or event.way != "audit" or event.label is None:
+        for name, event in self.state.audits.items():
+            row = self.rows.numbers.get(name)
+            if row is None:
                 continue
             opinion = self.model.opinions.get(row) if self.model is not None else None
             if opinion is None and event.predicted:
@@ -374,11 +375,11 @@ class Session:
             for name in event.rows if len(event.rows) <= len(lease.rows) + 1 else ():
                 lease.rows.pop(self.rows.numbers.get(name, -1), None)
         self._handed_out += event.way in QUEUE_WAYS
-        if event.way == "audit":
-            self._audited[event.rows[0]] = None
         relabels = event.kind == "label" or (
             event.undoes is not None and self.state.event(event.undoes).kind == "label"
         )
+        if relabels:
+            self._relabelled.append(event.number)
         if relabels and self.can_train():
             self.trainer.ask()
 

@@ -113,4 +113,7 @@ class Trainer:
 
     def _set(self, state: Training) -> None:
         self._state = state
-        self._tell(state)
+        try:
+            self._tell(state)
+        except Exception:  # whoever listens must not end the training
+            logger.exception("The state of the training could not be told.")

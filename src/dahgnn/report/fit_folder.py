@@ -289,7 +289,7 @@ def _about(path: Path, table: Table, options: FitOptions) -> dict[str, Any]:
 
 
 def _about_hyperedges(table: Table, options: FitOptions) -> dict[str, Any] | None:
-    """Return what the user's hyperedges are called; those behind them are of rows that are in none."""
+    """Return what the user's hyperedges are called; those behind them, which a fit may add, have no name."""
     if table.hypergraph is None or table.hypergraph.names is None or options.hyperedges is None:
         return None
     return {"file": options.hyperedges.name, "names": list(table.hypergraph.names.hyperedges)}
@@ -297,6 +297,7 @@ def _about_hyperedges(table: Table, options: FitOptions) -> dict[str, Any] | Non
 
 def _reading_for_others(path: Path, table: Table, reading: Reading) -> dict[str, Any]:
     """Return how other files are to be read: as was said, without the format, and pictures in one shape."""
-    if find_format(path, reading).roles == "folders":
+    # The folder of a fit, which `dahgnn label` goes on from, has said it already.
+    if path.is_dir() and not (path / MODEL).exists() and len(table.source.shape) in (2, 3):
         reading = replace(reading, shape=table.source.shape)
     return replace(reading, format=None).given
