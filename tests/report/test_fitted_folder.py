@@ -159,11 +159,11 @@ def test_new_rows_of_a_fit_with_given_hyperedges_join_their_neighbours(base, gro
 
 def test_a_fit_with_given_hyperedges_explains_and_suggests(grouped):
     fitted = FittedFolder.open(grouped[0])
-    (only,) = fitted.explain("r4").hyperedges
-    assert fitted.name_hyperedge(only.hyperedge) == "u0"
-    assert {fitted.ids[share.row] for share in only.members} == {f"r{row}" for row in range(0, 22, 4)}
-    (alone,) = fitted.explain("r23").hyperedges
-    assert fitted.name_hyperedge(alone.hyperedge) is None
+    found = {fitted.name_hyperedge(each.hyperedge): each for each in fitted.explain("r4").hyperedges}
+    assert "u0" in found  # beside it there may be nearest neighbours, which have no name
+    assert {fitted.ids[share.row] for share in found["u0"].members} == {f"r{row}" for row in range(0, 22, 4)}
+    alone = fitted.explain("r23").hyperedges
+    assert {fitted.name_hyperedge(each.hyperedge) for each in alone} == {None}
     assert {row.id for row in fitted.suggest(12)} == {f"r{row}" for row in range(12, 24)}
 
 

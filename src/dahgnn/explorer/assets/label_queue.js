@@ -52,7 +52,7 @@ export class CardQueue {
     if (!fresh && have.length >= READY) return;
     this.again = false;
     this.asking = send('/api/next', {window: this.window, count: READY - have.length,
-      have: [...have, ...this.pending().slice(-MOST_PENDING)]});
+      have: [...new Set([...have, ...this.pending().slice(-MOST_PENDING)])]});
     try {
       const {cards, left} = await this.asking;
       this.#take(cards, left, fresh);
