@@ -123,9 +123,9 @@ def look(page, address: str, kinds: np.ndarray) -> dict[str, float]:
         page.mouse.wheel(0, -120)
         page.wait_for_timeout(100)
     found["frames_a_second"] = page.evaluate("() => window.painted")
-    page.wait_for_selector("#card[data-row]")
     named: set[str] = set()
     for _ in range(12):
+        page.wait_for_selector("#card[data-row]")  # the next row may be on its way
         row = page.locator("#card").get_attribute("data-row")
         word = f"kind {kinds[int(row)] + 1}"
         if word in named:

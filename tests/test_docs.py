@@ -380,3 +380,18 @@ def test_the_tables_of_given_hypergraphs_are_those_of_their_records(first, recor
             expected[method.title] = [*expected.get(method.title, []), *shown]
     rows = rows_of(page[page.index(first) :].split("\n\n")[0])[2:]
     assert {title: cells for title, *cells in rows} == expected
+
+
+def test_the_table_of_labelling_is_that_of_its_run_lines():
+    from labelling import table, times
+
+    page = ROOT / "docs" / "notes" / "labelling.md"
+    text = page.read_text(encoding="utf-8")
+    lines = [
+        json.loads(line)
+        for line in linked_record(page, r"[^)]*_labelling/runs\.jsonl").read_text().splitlines()
+    ]
+    assert table(lines) in text
+    medians = [float(said.split()[0]) for said in times(lines).splitlines()]
+    assert f"next card: {medians[0]:.1f} ms (median of 450" in text
+    assert f"knows the label: {medians[1]:.1f} s (median of 450" in text
