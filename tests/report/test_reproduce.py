@@ -225,7 +225,8 @@ def test_sigterm_keeps_the_lines_and_leaves_no_process(tmp_path):
     process.send_signal(signal.SIGTERM)
     _, complaint = process.communicate(timeout=30)  # until its processes have closed what they print to
     assert process.returncode == 128 + signal.SIGTERM
-    assert complaint.endswith("dahgnn: interrupted.\n")
+    # On a busy machine joblib's own process may say a last word on folders that are gone already.
+    assert "dahgnn: interrupted.\n" in complaint
     assert "Traceback" not in complaint
     lines = [json.loads(line) for line in runs.read_text().splitlines()]
     assert 2 <= len(lines) == len({line["key"] for line in lines}) < 400
