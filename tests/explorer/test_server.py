@@ -355,7 +355,9 @@ def test_labels_lose_the_blanks_around_them_and_keep_what_is_in_them(fresh):
 def test_ways_are_known(fresh):
     client, _ = fresh
     client.label([4], "apple", status=422, way="magic")
+    assert client.project.session.state.version == 0
     client.label([4], "apple", way="find")
+    assert client.project.session.labels.of(4) == "apple"
 
 
 def test_doubtful_labels_are_listed_until_they_are_kept_or_changed(tmp_path):

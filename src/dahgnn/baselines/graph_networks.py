@@ -17,21 +17,18 @@ from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.nn.hgnn import check_network
 
 
-class _TwoLayers(nn.Module):
-    """Two layers of PyG on the graph of neighbours, with dropout before each and an activation between them.
+class TwoLayers(nn.Module):
+    """What networks of two layers are made of; each says how features pass through them.
 
     Parameters
     ----------
     layers : tuple of modules
-        The layers, which take features and a graph.
+        The layers, which take features and a graph or hypergraph.
     settings : dict
         What the constructor of the network was given: all that makes another one of the same shape.
     generator : torch.Generator, optional
         Source of the initial weights.
     """
-
-    weighted: ClassVar[bool]
-    activation: ClassVar[Callable[[Tensor], Tensor]]
 
     def __init__(
         self,
@@ -46,6 +43,13 @@ class _TwoLayers(nn.Module):
         self.dropout = settings["dropout"]
         draw_weights(self, generator)
 
+
+class _OnGraph(TwoLayers):
+    """Two layers on the graph of neighbours, with dropout before each."""
+
+    weighted: ClassVar[bool]
+    activation: ClassVar[Callable[[Tensor], Tensor]]
+
     def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Return the logits, (n, n_classes), for features (n, in_features)."""
         edges, weights = _normalised_graph(hypergraph, features.dtype)
@@ -56,7 +60,7 @@ class _TwoLayers(nn.Module):
         return logits
 
 
-class GCN(_TwoLayers):
+class GCN(_OnGraph):
     """Graph convolutional network of two layers (Kipf and Welling, ICLR 2017), PyG's.
 
     Its graph joins each node to its neighbours, see `neighbour_graph`.
@@ -95,7 +99,7 @@ class GCN(_TwoLayers):
         super().__init__((layer1, layer2), settings, generator)
 
 
-class GAT(_TwoLayers):
+class GAT(_OnGraph):
     """Graph attention network of two layers (Veličković et al., ICLR 2018), PyG's.
 
     Its graph joins each node to its neighbours, see `neighbour_graph`.

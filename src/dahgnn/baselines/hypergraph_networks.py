@@ -9,41 +9,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, relu
 
-from dahgnn.baselines.graph_networks import draw_weights
+from dahgnn.baselines.graph_networks import TwoLayers
 from dahgnn.baselines.registry import register_network
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.nn.hgnn import check_network
 
 
-class _TwoLayers(nn.Module):
-    """Two layers with a ReLU and dropout between them, as `HGNN` has them.
+class _OnHypergraph(TwoLayers):
+    """Two layers with a ReLU and dropout between them, as `HGNN` has them."""
 
-    Parameters
-    ----------
-    layers : tuple of modules
-        The layers, which take features and what `_structure` makes of the hypergraph.
-    settings : dict
-        What the constructor of the network was given: all that makes another one of the same shape.
-    generator : torch.Generator, optional
-        Source of the initial weights.
-    """
-
-    def __init__(
-        self,
-        layers: tuple[nn.Module, nn.Module],
-        settings: dict[str, Any],
-        generator: torch.Generator | None,
-    ) -> None:
-        super().__init__()
-        self.layer1, self.layer2 = layers
-        self.settings = settings
-        self.in_features, self.n_classes = settings["in_features"], settings["n_classes"]
-        self.dropout = settings["dropout"]
-        draw_weights(self, generator)
-
-    def _structure(self, hypergraph: Hypergraph) -> tuple[Any, ...]:
+    def _structure(self, hypergraph: Hypergraph) -> tuple[Any, ...]:  # noqa: ARG002
         """Return what the layers take besides the features."""
-        raise NotImplementedError
+        return ()
 
     def forward(self, features: Tensor, hypergraph: Hypergraph) -> Tensor:
         """Return the logits, (n, n_classes), for features (n, in_features)."""
@@ -58,7 +35,7 @@ def _check(in_features: int, n_classes: int, hidden: int, share: float, owner: s
     return {"in_features": in_features, "n_classes": n_classes, "hidden": hidden, "dropout": share}
 
 
-class MLP(_TwoLayers):
+class MLP(_OnHypergraph):
     """A perceptron with one hidden layer, which sees a node's own features and no hypergraph.
 
     Parameters
@@ -85,11 +62,8 @@ class MLP(_TwoLayers):
         settings = _check(in_features, n_classes, hidden, dropout, "MLP")
         super().__init__((nn.Linear(in_features, hidden), nn.Linear(hidden, n_classes)), settings, generator)
 
-    def _structure(self, _: Hypergraph) -> tuple[Any, ...]:
-        return ()
 
-
-class PyGHypergraph(_TwoLayers):
+class PyGHypergraph(_OnHypergraph):
     """Two hypergraph convolutions of PyG, `HypergraphConv` without attention (Bai et al., 2021).
 
     Parameters
@@ -135,7 +109,7 @@ class _HGNNPlusLayer(nn.Module):
         return passed
 
 
-class DHGHypergraph(_TwoLayers):
+class DHGHypergraph(_OnHypergraph):
     """Two layers of DHG, those of HGNN+ (Gao et al., 2022).
 
     Parameters
