@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # Commands that take a second or so on small files; the others are parsed.
 QUICK = {"fit", "predict", "explain", "suggest"}
 # Options that want what not every machine has.
-WANTING = {"--text-model", "cuda"}
+WANTING = {"--text-model", "cuda", "ray", "dask"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -75,6 +75,7 @@ def run_command(words: list[str]) -> None:
     while re.fullmatch(r"[A-Z_]+=\S*", words[0]):
         words = words[1:]
     check = {"dahgnn": check_dahgnn, "pip": check_pip, "make": check_make, "python": check_python}
+    check["torchrun"] = check_torchrun
     assert words[0] in check, words
     check[words[0]](words[1:])
 
@@ -83,6 +84,13 @@ def check_dahgnn(words: list[str]) -> None:
     options = make_parser().parse_args(words)  # a wrong option exits
     if options.command in QUICK and not WANTING & set(words):
         assert main(words) == 0, words
+
+
+def check_torchrun(words: list[str]) -> None:
+    """Look at what it starts, which `tests/cli/test_fit_commands.py` runs."""
+    place = words.index("dahgnn")
+    assert words[place - 1] == "-m"
+    make_parser().parse_args(words[place + 1 :])
 
 
 def check_pip(words: list[str]) -> None:

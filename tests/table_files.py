@@ -13,7 +13,7 @@ from dahgnn.tables.table import read_table
 ARRAYS = (".npz", ".npy")
 TABLES = tuple(ending for ending in FORMATS if ending not in ARRAYS)
 # Those of which every cut is seen.
-CHECKED = (".parquet", ".npz", ".npy", ".xlsx", ".csv.gz", ".tsv.gz")
+CHECKED = (".parquet", ".arrow", ".feather", ".npz", ".npy", ".xlsx", ".csv.gz", ".tsv.gz")
 
 
 def kinds(table):
@@ -39,6 +39,8 @@ def pack_frame(frame, ending):
         frame.to_json(file, orient="records", lines=ending != ".json", force_ascii=False, date_format="iso")
     elif ending == ".parquet":
         frame.to_parquet(file)
+    elif ending in (".arrow", ".feather"):
+        frame.to_feather(file)
     elif ending == ".xlsx":
         frame.to_excel(file, index=False)
     elif ending == ".npz":

@@ -22,6 +22,8 @@ ROOMS = [
     "threads",
     "environment",
     "progress",
+    "workers",
+    "shards",
     "files",
     "kernels",
     "ops",
@@ -107,6 +109,8 @@ def test_every_module_has_a_test_file(module):
 def test_import_leaves_optional_packages_alone():
     optional = [
         "PIL",
+        "dask",
+        "faiss",
         "jinja2",
         "joblib",
         "matplotlib",
@@ -118,6 +122,7 @@ def test_import_leaves_optional_packages_alone():
         "scipy",
         "plotly",
         "pooch",
+        "ray",
         "requests",
     ]
     code = "import sys, torch; before = set(sys.modules); import dahgnn\n"

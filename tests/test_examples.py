@@ -158,6 +158,11 @@ def write_files(rows: np.ndarray) -> None:
     table.assign(species=partly).to_csv("big.csv.gz", index=False)
     table.assign(species=partly).to_excel("book.xlsx", sheet_name="2024", index=False)
     table.assign(colour=NAMES).to_csv("new.csv", index=False)
+    plants = table.assign(species=partly, name=[f"plant {row}" for row in range(150)])
+    for folder in ("plants", "new-plants"):
+        Path(folder).mkdir()
+        for part in range(3):
+            plants[50 * part : 50 * part + 50].to_parquet(f"{folder}/part-{part:05d}.parquet", index=False)
     export = table.set_axis(["Länge", "Breite"], axis=1).assign(art=NAMES)
     export.to_csv("export.csv", sep=";", decimal=",", encoding="cp1252", index=False, float_format="%.3f")
     groups = [f"{name}-{row % 6}" for row, name in enumerate(NAMES)]

@@ -7,6 +7,7 @@ from dahgnn.progress import (
     tell_downloads,
     tell_ensemble_epochs,
     tell_fits,
+    tell_shards,
 )
 from dahgnn.training.fit import Epoch
 
@@ -45,6 +46,16 @@ def test_networks_that_take_turns_count_on():
         tell(network, epoch(number, 0))
     assert [values[:2] for values, _ in told] == [(done, 200) for done in (0, 8, 8, 16, 16, 19)]
     assert told[-1][0][2] == "network 1 of 2  epoch  11 of at most 100  loss 0.123"
+
+
+def test_shards_come_before_the_epochs():
+    told, progress = calls()
+    tell_shards(progress)(3, 1000)
+    tell_shards(progress)(3, 1000, "shard 3", seconds_left=7.0)
+    assert told == [
+        ((0, 1, "neighbours: 3 of 1,000"), {"seconds_left": None}),
+        ((0, 1, "neighbours: shard 3"), {"seconds_left": 7.0}),
+    ]
 
 
 def test_epochs_of_the_cnn_say_what_was_measured():

@@ -121,6 +121,15 @@ def _write_parquet(sheet: Sheet, path: Path) -> None:
     pq.write_table(pa.table({**columns, sheet.names[-1]: labels}), path)
 
 
+def _write_arrow(sheet: Sheet, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.feather
+
+    columns = {name: sheet.numbers[:, place] for place, name in enumerate(sheet.names[:-1])}
+    labels = pa.array([label or None for label in sheet.labels], pa.string())
+    pyarrow.feather.write_feather(pa.table({**columns, sheet.names[-1]: labels}), path)
+
+
 def _write_npz(sheet: Sheet, path: Path) -> None:
     np.savez(path, X=sheet.numbers, **{sheet.names[-1]: np.array(sheet.labels)})
 
@@ -155,6 +164,8 @@ WRITERS: dict[str, Callable[[Sheet, Path], None]] = {
     ".jsonl": _write_lines,
     ".ndjson": _write_lines,
     ".parquet": _write_parquet,
+    ".arrow": _write_arrow,
+    ".feather": _write_arrow,
     ".npz": _write_npz,
     ".npy": _write_npy,
     ".xlsx": _write_xlsx,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dahgnn.classifier.cross_validation import LabelledKFold, labelled_scorer
     from dahgnn.classifier.estimator import DAHGNNClassifier
     from dahgnn.classifier.saving import load_classifier, save_classifier
-    from dahgnn.config import PRESETS, ModelConfig, TrainingConfig
+    from dahgnn.config import PRESETS, ModelConfig, ResourceConfig, TrainingConfig
     from dahgnn.graph.hypergraph import Hypergraph
     from dahgnn.graph.interchange.registry import export_hypergraph, import_hypergraph
     from dahgnn.nn.hgnn import HGNN
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dahgnn.nn.model import DAHGNN
     from dahgnn.nn.pyg_convolution import HypergraphConv
     from dahgnn.nn.saving import load_model, save_model
+    from dahgnn.tables.opening import open_rows
     from dahgnn.training.fit import FitResult, fit, fit_many, fit_request
     from dahgnn.training.inputs import FitRequest
     from dahgnn.training.splits import Split, split_per_class
@@ -41,6 +42,7 @@ __all__ = [
     "HypergraphConvolution",
     "LabelledKFold",
     "ModelConfig",
+    "ResourceConfig",
     "Split",
     "TrainingConfig",
     "__version__",
@@ -52,6 +54,7 @@ __all__ = [
     "labelled_scorer",
     "load_classifier",
     "load_model",
+    "open_rows",
     "save_classifier",
     "save_model",
     "split_per_class",
@@ -70,6 +73,7 @@ _MODULES = {
     "LabelledKFold": "classifier.cross_validation",
     "ModelConfig": "config",
     "PRESETS": "config",
+    "ResourceConfig": "config",
     "Split": "training.splits",
     "TrainingConfig": "config",
     "export_hypergraph": "graph.interchange.registry",
@@ -80,6 +84,7 @@ _MODULES = {
     "labelled_scorer": "classifier.cross_validation",
     "load_classifier": "classifier.saving",
     "load_model": "nn.saving",
+    "open_rows": "tables.opening",
     "save_classifier": "classifier.saving",
     "save_model": "nn.saving",
     "split_per_class": "training.splits",

@@ -22,6 +22,9 @@ ANY = 2**63 - 1
 _MOST_UNITS = 65_536
 MOST_NETWORKS = 1_000
 
+# Numbers that are looked at at a time, where there may be more of them than memory has room for copies.
+_NUMBERS = 1 << 24
+
 # float32 holds these exactly; wider integers go to float64.
 _EXACT_IN_FLOAT32 = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.float16, torch.bfloat16)
 
@@ -174,11 +177,18 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _check_finite(tensor: Tensor, name: str, owner: str) -> None:
-    finite = torch.isfinite(tensor)
-    if not bool(finite.all()):
-        bad = torch.nonzero(~finite)
-        row, column = bad[0].tolist()
-        got = f"{tensor[row, column].item()} at row {row}, column {column} ({len(bad)} such values in all)"
+    # A sum is finite only if all its terms are, and needs no memory; a few large terms may make it infinite.
+    if bool(torch.isfinite(tensor.sum())):
+        return
+    first, count, start = (-1, -1), 0, 0
+    for block in tensor.split(max(1, _NUMBERS // tensor.shape[1])):
+        bad = torch.nonzero(~torch.isfinite(block))
+        if len(bad) and count == 0:
+            first = (start + int(bad[0, 0]), int(bad[0, 1]))
+        count, start = count + len(bad), start + len(block)
+    if count:
+        row, column = first
+        got = f"{tensor[row, column].item()} at row {row}, column {column} ({count} such values in all)"
         raise bad_value(name, owner, "finite", got, "Impute or drop these rows first.")
 
 

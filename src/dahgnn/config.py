@@ -20,6 +20,8 @@ from dahgnn.checks import (
 PRECISIONS = ("float32", "bfloat16")
 CONVOLUTIONS = ("typed", "printed")
 NEIGHBOURHOODS = ("centre", "shared")
+SEARCH_NAMES = ("auto", "exact", "ivf", "hnsw")
+BACKENDS = ("processes", "ray", "dask")
 SCALES = ("none", "auto", "columns", "whole", "words")
 
 
@@ -170,6 +172,50 @@ class TrainingConfig(_Settings):
         check_number("weight_decay", self.weight_decay, owner, low=0)
         for name in ("decay_every", "max_epochs", "patience"):
             check_count(name, getattr(self, name), owner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceConfig(_Settings):
+    """What a fit may use, and which way it goes where there are very many rows.
+
+    Parameters
+    ----------
+    search : {"auto", "exact", "ivf", "hnsw"}
+        What finds neighbours: an exact search, or one of FAISS's indexes. "auto" chooses by the number of
+        rows and columns and by the device.
+    recall : float
+        Share of the true neighbours that an approximate search has to find; it is measured on a sample.
+    batch : int or "auto"
+        Labelled rows of an update, which sees a part of the hypergraph around them; 0 is all of it at once.
+        "auto" is 0 if memory allows.
+    memory : float, optional
+        GiB that the fit may use. By default most of what is free.
+    folder : str, optional
+        Where arrays go that are too large for memory; by default the system's folder for temporary files.
+    jobs : int
+        Processes, or workers of a cluster, that search for neighbours.
+    backend : {"processes", "ray", "dask"}
+        Where these are.
+    """
+
+    search: str = "auto"
+    recall: float = 0.95
+    batch: int | str = "auto"
+    memory: float | None = None
+    folder: str | None = None
+    jobs: int = 1
+    backend: str = "processes"
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        check_choice("search", self.search, SEARCH_NAMES, owner)
+        check_number("recall", self.recall, owner, low=0, high=1, open_low=True)
+        if self.batch != "auto":
+            check_count("batch", self.batch, owner, low=0)
+        if self.memory is not None:
+            check_number("memory", self.memory, owner, low=0, open_low=True)
+        check_count("jobs", self.jobs, owner)
+        check_choice("backend", self.backend, BACKENDS, owner)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,6 +40,8 @@ def name_device(device: Mapping[str, Any] | str) -> str:
     --------
     >>> name_device({"type": "cpu", "threads": 2, "machine": "x86_64", "processes": 4})
     'CPU x86_64, 2 threads, 4 processes'
+    >>> name_device({"type": "cpu", "threads": 1, "machine": "x86_64", "cluster": "ray"})
+    'CPU x86_64, 1 threads, on ray'
     >>> name_device({"type": "cuda", "name": "NVIDIA H200"})
     'NVIDIA H200'
     """
@@ -50,7 +52,7 @@ def name_device(device: Mapping[str, Any] | str) -> str:
     for part in ("threads", "processes"):
         if part in device:
             name += f", {device[part]} {part}"
-    return name
+    return f"{name}, on {device['cluster']}" if "cluster" in device else name
 
 
 @cache

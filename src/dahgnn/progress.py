@@ -111,6 +111,16 @@ def tell_ensemble_epochs(
     return tell
 
 
+def tell_shards(progress: Progress) -> Progress:
+    """Return what hears of the shards of a search for neighbours, which comes before the epochs."""
+
+    def tell(done: float, total: float, text: str = "", *, seconds_left: float | None = None) -> None:
+        words = text or f"{done:,.0f} of {total:,.0f}"
+        progress(0, 1, f"neighbours: {words}", seconds_left=seconds_left)
+
+    return tell
+
+
 def tell_cnn_epochs(progress: Progress) -> Callable[[CNNEpochNumbers], None]:
     """Return a callback for the epochs of the CNN, which knows from its start how long it will take."""
 

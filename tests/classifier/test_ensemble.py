@@ -267,3 +267,26 @@ def test_networks_share_by_the_mean_of_their_distributions():
     logits = [torch.tensor([[1.0, 0.0]]), torch.tensor([[-2.0, 3.0]])]
     expected = (softmax([[1.0, 0.0]], 1) + softmax([[-2.0, 3.0]], 1)) / 2
     np.testing.assert_allclose(mean_distributions(logits), expected)
+
+
+def test_equal_rows_are_told_apart_also_where_chance_gives_them_one_key(monkeypatch):
+    rows = torch.randint(3, (200, 3), generator=torch.Generator().manual_seed(0)).float()
+    expected = {}
+    for row in rows.tolist():
+        expected.setdefault(tuple(row), len(expected))
+    numbers = [expected[tuple(row)] for row in rows.tolist()]
+    assert equal_rows(rows).tolist() == numbers
+    monkeypatch.setattr(module, "hash_rows", lambda features: np.zeros(len(features), np.uint64))
+    assert equal_rows(rows).tolist() == numbers
+
+
+def test_many_rows_are_combined_in_blocks_of_them(monkeypatch):
+    stack = module.Stack((Candidate("linear", np.inf), Candidate("laplace", 0.0)), (0.7, 0.4))
+    combined = Combined(stack=stack, models={}, fitted={}, factors=np.array([1.0, 2.0, 0.5]))
+    opinions = [np.random.default_rng(seed).dirichlet(np.ones(3), 50).astype(np.float32) for seed in (0, 1)]
+    logits = [torch.randn(50, 3, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1)]
+    whole = combined.finish(opinions), mean_distributions(logits), module.mean_logits(logits)
+    monkeypatch.setattr(module, "_BATCH", 7)
+    parts = combined.finish(opinions), mean_distributions(logits), module.mean_logits(logits)
+    for here, there in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(here, there)

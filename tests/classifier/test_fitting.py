@@ -15,9 +15,11 @@ from dahgnn.classifier.fitting import (
     find_surroundings,
     measure_neighbors,
 )
+from dahgnn.classifier.plan import make_plan
 from dahgnn.classifier.stacking import CANDIDATES, SECOND_CANDIDATES
 from dahgnn.classifier.stages import _FIRST
-from dahgnn.config import PRESETS, ModelConfig
+from dahgnn.classifier.workplace import Workplace
+from dahgnn.config import PRESETS, ModelConfig, ResourceConfig
 from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.local_scale import LocalScale
 from dahgnn.graph.neighbours import build_search, knn
@@ -30,6 +32,7 @@ from dahgnn.training.splits import Split
 QUICK = replace(PRESETS["default"].training, max_epochs=_FIRST)
 SMALL = ModelConfig(hidden=8, heads=1, units=4, activation=True, shortcut=True)
 CPU = torch.device("cpu")
+HERE = Workplace(plan=make_plan(60, 4, 3, 5, ResourceConfig(), CPU))
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +57,11 @@ def make_fitter(n=60, known=24, metric="local-scale", **changes):
         class_prior=None,
         rows=rows,
     )
-    surroundings = find_surroundings(given.features, 5, metric, None, CPU)
+    surroundings = find_surroundings(given.features, 5, metric, None, HERE)
     given = replace(given, **changes)
-    return Fitter(given=given, surroundings=surroundings, training=QUICK, device=CPU, merge_equal=True)
+    return Fitter(
+        given=given, surroundings=surroundings, training=QUICK, device=CPU, merge_equal=True, workplace=HERE
+    )
 
 
 def run(fitter, held):
@@ -80,7 +85,7 @@ def test_neighbours_are_found_by_the_metric(features):
         ("local-scale", LocalScale(build_search(features))),
     ):
         found = search.among(5)
-        around = find_surroundings(features, 5, metric, None, CPU)
+        around = find_surroundings(features, 5, metric, None, HERE)
         expected = Hypergraph.from_neighbors(found)
         assert torch.equal(around.hypergraph.by_hyperedge.indices, expected.by_hyperedge.indices)
         same_graph(around.graphs.chosen, SimilarityGraph.from_neighbors(found))
@@ -91,11 +96,11 @@ def test_neighbours_are_found_by_the_metric(features):
 
 
 def test_labels_spread_over_the_plain_neighbours_too_where_others_are_chosen(features):
-    graphs = find_surroundings(features, 5, "local-scale", None, CPU).graphs
+    graphs = find_surroundings(features, 5, "local-scale", None, HERE).graphs
     same_graph(graphs.plain, SimilarityGraph.from_neighbors(knn(features, 5)))
     assert (graphs.plain.similarities != graphs.chosen.similarities).nnz > 0
-    assert find_surroundings(features, 5, "euclidean", None, CPU).graphs.plain is None
-    assert find_surroundings(features, 5, "local-scale", knn(features, 5), CPU).graphs.plain is None
+    assert find_surroundings(features, 5, "euclidean", None, HERE).graphs.plain is None
+    assert find_surroundings(features, 5, "local-scale", knn(features, 5), HERE).graphs.plain is None
 
 
 @pytest.mark.parametrize("metric", ["local-scale", "euclidean"])
@@ -134,7 +139,7 @@ def test_known_neighbours_are_measured(features):
         measured = measure_neighbors(given, features)
         assert torch.equal(measured.indices, found.indices)
         np.testing.assert_allclose(measured.distances, found.distances, rtol=1e-5)
-    around = find_surroundings(features, 9, "local-scale", found, CPU)
+    around = find_surroundings(features, 9, "local-scale", found, HERE)
     assert (around.k, around.scales) == (4, None)
 
 
@@ -144,7 +149,7 @@ def test_known_neighbours_in_any_order_are_sorted_by_distance(features):
     assert torch.equal(measured.indices, found.indices)
     np.testing.assert_allclose(measured.distances, found.distances, rtol=1e-5)
     plain, shuffled = (
-        find_surroundings(features, 4, "euclidean", each, CPU)
+        find_surroundings(features, 4, "euclidean", each, HERE)
         for each in (found.indices, found.indices[:, [2, 0, 3, 1]])
     )
     assert torch.equal(plain.hypergraph.by_node.indices, shuffled.hypergraph.by_node.indices)
@@ -154,7 +159,7 @@ def test_known_neighbours_in_any_order_are_sorted_by_distance(features):
 def test_a_row_among_its_own_neighbours_makes_no_difference(features):
     found = knn(features, 4)
     with_self = torch.cat([torch.arange(60)[:, None], found.indices], 1)
-    plain, more = (find_surroundings(features, 4, "euclidean", each, CPU) for each in (found, with_self))
+    plain, more = (find_surroundings(features, 4, "euclidean", each, HERE) for each in (found, with_self))
     assert plain.k == more.k == 4
     same_graph(more.graphs.chosen, plain.graphs.chosen)
     assert torch.equal(more.radius, plain.radius)

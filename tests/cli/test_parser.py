@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dahgnn.cli.parser import make_parser
-from dahgnn.config import SCALES
+from dahgnn.config import BACKENDS, SCALES, SEARCH_NAMES
 from dahgnn.experiments.spec import builtin_specs
 from dahgnn.report.fit_contents import MAPS
 
@@ -18,6 +18,14 @@ def choices(command, option):
 def test_the_choices_of_a_fit_are_those_of_the_library():
     assert tuple(choices("fit", "--scale")) == SCALES
     assert tuple(choices("fit", "--map")) == MAPS
+    assert tuple(choices("fit", "--search")) == SEARCH_NAMES
+    for command in ("fit", "predict"):
+        assert tuple(choices(command, "--backend")) == BACKENDS
+
+
+def test_the_backends_of_an_experiment_are_those_of_the_library():
+    assert tuple(choices("reproduce", "--backend")) == BACKENDS
+    assert make_parser().parse_args(["reproduce", "x"]).backend == "processes"
 
 
 def test_the_help_names_every_spec_of_the_package():
@@ -30,7 +38,8 @@ def test_a_fit_has_defaults_for_all_but_the_file_and_its_labels():
     assert vars(options) == {
         "command": "fit", "extra": "fit", "table": Path("mine.csv"), "label": "kind", "id": None, "hyperedges": None, "drop": [],
         "keep": [], "missing": [], "text": [], "picture": [], "text_model": None, "format": None, "encoding": None, "delimiter": None, "decimal": None, "sheet": None, "out": None, "k": 10, "seed": 0, "networks": "auto", "validation": 0.2, "scale": "auto",
-        "map": "auto", "parquet": False, "class_weight": [], "class_prior": [], "json": False, "device": "auto", "dry_run": False,
+        "map": "auto", "parquet": False, "class_weight": [], "class_prior": [], "json": False, "device": "auto", "dry_run": False, "search": "auto",
+        "recall": 0.95, "batch": "auto", "memory": None, "work": None, "jobs": 1, "backend": "processes",
     }  # fmt: skip
 
 

@@ -7,10 +7,8 @@ import subprocess
 import sys
 import textwrap
 import time
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
-from pickle import PicklingError
 
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ from small_experiment import TABLE, small_spec, small_task
 from dahgnn import HGNN, Hypergraph, TrainingConfig, fit, split_per_class
 from dahgnn.experiments.datasets import load_task
 from dahgnn.experiments.jobs import Experiment, Job, plan
-from dahgnn.experiments.runner import _sharing_data, group_jobs, run_experiment
+from dahgnn.experiments.runner import group_jobs, run_experiment
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +97,19 @@ def test_processes_side_by_side_give_the_same(tmp_path, task):
         run_experiment(small_spec(), tmp_path / name, {"mnist": task}, jobs=jobs)
     one, two = ({line["key"]: line["metrics"] for line in read(tmp_path / name)} for name in ("one", "two"))
     assert one == two
+
+
+def test_a_cluster_gives_the_same_lines_once(tmp_path, task):
+    spec, tasks, heard = small_spec(), {"mnist": task}, []
+    run_experiment(spec, tmp_path / "one", tasks, jobs=1)
+    told = {"progress": lambda *news: heard.append(news[:2])}
+    assert run_experiment(spec, tmp_path / "dask", tasks, jobs=2, backend="dask", **told) == 12
+    one, dask = ({line["key"]: line["metrics"] for line in read(tmp_path / name)} for name in ("one", "dask"))
+    assert one == dask
+    assert len(read(tmp_path / "dask")) == 12
+    assert heard == [(done, 12) for done in range(13)]
+    assert {line["device"]["cluster"] for line in read(tmp_path / "dask")} == {"dask"}
+    assert run_experiment(spec, tmp_path / "dask", tasks, jobs=2, backend="dask") == 0
 
 
 def test_a_line_that_was_cut_is_run_again(tmp_path, task, caplog):
@@ -210,16 +221,6 @@ def test_a_kill_loses_no_line_and_doubles_none(tmp_path, task):
     assert len(lines) == len({identity(line) for line in lines}) == 24
 
 
-def test_a_process_ends_with_the_one_that_it_works_for():
-    works = "import os, time; from dahgnn.experiments.runner import end_with; end_with(os.getppid()); "
-    works += "print('ready', flush=True); time.sleep(100)"
-    waits = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {works!r}])"
-    process = subprocess.Popen([sys.executable, "-c", waits], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)  # until the other one has closed what it prints to
-
-
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_no_process_stays_behind(tmp_path, how):
     hears = (
@@ -235,30 +236,6 @@ def test_no_process_stays_behind(tmp_path, how):
     assert "not used" not in complaint
     lines = read(tmp_path)
     assert 1 <= len(lines) == len({line["key"] for line in lines}) < 360
-
-
-def test_a_process_whose_parent_is_gone_does_not_begin():
-    code = (
-        "import sys; from dahgnn.experiments.runner import _belong_to; _belong_to(int(sys.argv[1])); print(1)"
-    )
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    for parent, status in ((gone.pid, 1), (os.getpid(), 0)):
-        assert subprocess.run([sys.executable, "-c", code, str(parent)], check=False).returncode == status
-
-
-@pytest.mark.parametrize(("parent", "status"), [(1, 0), (os.getpid(), 1)])
-def test_only_the_child_of_another_process_is_an_orphan_below_the_first(parent, status):
-    code = "import os; os.getppid = lambda: 1; from dahgnn.experiments.runner import _belong_to; "
-    code += f"_belong_to({parent})"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == status
-
-
-def test_what_goes_wrong_with_processes_is_said():
-    with pytest.raises(OSError, match="A process that fitted was ended from outside"), _sharing_data():
-        raise BrokenProcessPool
-    with pytest.raises(OSError, match="could not be shared with other processes"), _sharing_data():
-        raise PicklingError
 
 
 def test_a_second_process_is_kept_out(tmp_path, task):

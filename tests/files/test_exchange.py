@@ -162,3 +162,30 @@ def test_what_is_ready_but_in_no_plan_is_not_lost(tmp_path):
         settle(tmp_path, NAMES)
     assert Path(tmp_path, ".ready", "mine").read_text() == "mine"
     assert os.listdir(tmp_path) == [".ready"]
+
+
+def test_a_folder_is_exchanged_whole(tmp_path):
+    names = ("model", "parts/", "page")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "old").write_text("old")
+    (tmp_path / "model").write_text("old")
+    with exchanging(tmp_path, names) as stage:
+        (stage / "model").write_text("new")
+        (stage / "parts").mkdir()
+        (stage / "parts" / "new").write_text("new")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["model", "new", "parts"]
+    with exchanging(tmp_path, names) as stage:
+        (stage / "model").write_text("newer")
+    assert [path.name for path in tmp_path.rglob("*")] == ["model"]
+
+
+def test_a_folder_of_other_things_than_files_is_not_replaced(tmp_path):
+    (tmp_path / "parts" / "deep").mkdir(parents=True)
+    with pytest.raises(FileExistsError, match="must be a folder of files to be replaced"):
+        check_replaceable(tmp_path, ("model", "parts/"))
+    (tmp_path / "parts" / "deep").rmdir()
+    check_replaceable(tmp_path, ("model", "parts/"))
+    (tmp_path / "parts").rmdir()
+    (tmp_path / "parts").write_text("a file")
+    with pytest.raises(FileExistsError, match="must be a folder of files to be replaced"):
+        check_replaceable(tmp_path, ("model", "parts/"))

@@ -3,6 +3,7 @@ import pytest
 import torch
 from scipy.sparse import block_diag, csr_array
 
+from dahgnn.graph import diffusion
 from dahgnn.graph.diffusion import Given, SimilarityGraph
 from dahgnn.graph.neighbours import Neighbors, knn
 
@@ -31,6 +32,31 @@ def test_similarities_are_those_of_calder_et_al():
     assert weights[1, 2] == weights[2, 1] == pytest.approx((one_to_two + two_to_one) / 2)
     assert weights[0, 1] == pytest.approx((np.exp(-1) + np.exp(-4 * (1 / 1.5) ** 2)) / 2)
     assert weights.diagonal().tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("pairs", [1 << 22, 7])
+def test_similarities_and_their_spread_are_those_of_a_dense_matrix(dtype, pairs, monkeypatch):
+    monkeypatch.setattr("dahgnn.graph.diffusion._PAIRS", pairs)
+    generator = torch.Generator().manual_seed(0)
+    # Rows that name a node twice, or themselves, and nodes that nobody names.
+    indices = torch.randint(0, 30, (50, 4), generator=generator)
+    neighbors = Neighbors(indices, torch.rand(50, 4, generator=generator).sort(1).values)
+    directed = np.zeros((50, 50))
+    for i in range(50):
+        farthest = float(neighbors.distances[i].max())
+        for j, distance in zip(indices[i].tolist(), neighbors.distances[i].tolist(), strict=True):
+            directed[i, j] += (i != j) * np.exp(-4 * (distance / farthest) ** 2)
+    expected = (directed + directed.T) / 2
+    graph = SimilarityGraph.from_neighbors(neighbors, dtype=dtype)
+    tolerance = 1e-6 if dtype == torch.float32 else 1e-12
+    np.testing.assert_allclose(graph.similarities.toarray(), expected, rtol=tolerance)
+    assert graph.similarities.data.dtype == (np.float32 if dtype == torch.float32 else np.float64)
+    degrees = expected.sum(1)
+    np.testing.assert_allclose(graph.degrees, np.where(degrees > 0, degrees, 1), rtol=tolerance)
+    roots = 1 / np.sqrt(graph.degrees)
+    spread = graph._spread(torch.eye(50, dtype=dtype).unsqueeze(2)).squeeze(2)
+    np.testing.assert_allclose(spread, roots[:, None] * expected * roots, rtol=2 * tolerance)
 
 
 def test_without_a_prior_every_free_node_is_the_mean_of_its_neighbours():
@@ -96,6 +122,14 @@ def in_single(graph: SimilarityGraph) -> SimilarityGraph:
     return SimilarityGraph.from_matrix(graph.similarities, dtype=torch.float32)
 
 
+@pytest.fixture(params=[None, 80, 1])
+def _some_at_a_time(request, monkeypatch):
+    """All problems at a time, or one at a time with two of its classes, or with one."""
+    if request.param is not None:
+        monkeypatch.setattr(diffusion, "_MOST_NUMBERS", request.param)
+
+
+@pytest.mark.usefixtures("_some_at_a_time")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("strength", [0.05, 1.0, 30.0])
 def test_smoothing_several_problems_solves_each_of_their_systems(strength, dtype):
@@ -115,6 +149,7 @@ def test_smoothing_several_problems_solves_each_of_their_systems(strength, dtype
         np.testing.assert_allclose(found[nodes, problem], values, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("_some_at_a_time")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("damping", [0.01, 0.3])
 def test_poisson_learning_of_several_problems_solves_each_of_their_systems(damping, dtype):

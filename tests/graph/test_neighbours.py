@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from dahgnn.graph.neighbours import SEARCHES, build_search, knn, nearest
+from dahgnn.graph.approximate import ApproximateSearch
+from dahgnn.graph.neighbours import SEARCHES, ExactSearch, build_search, knn, nearest
 
 
 def points_and_rows():
@@ -14,7 +15,7 @@ def points_and_rows():
 @pytest.mark.parametrize("backend", SEARCHES)
 def test_a_search_finds_the_neighbours_of_its_points_and_of_other_rows(backend):
     points, rows = points_and_rows()
-    search = build_search(points, backend)
+    search = build_search(points, backend, recall=1.0)
     assert search.n_points == 80
     distances = torch.cdist(points.double(), points.double()).fill_diagonal_(torch.inf)
     found = search.among(5)
@@ -26,6 +27,31 @@ def test_a_search_finds_the_neighbours_of_its_points_and_of_other_rows(backend):
     found = search.query(rows, 7)
     assert torch.equal(found.indices, distances.argsort(1)[:, :7])
     assert torch.equal(found.first(3).indices, found.indices[:, :3])
+
+
+@pytest.mark.parametrize("backend", SEARCHES)
+def test_equal_rows_are_neighbours_of_each_other_the_lower_first(backend):
+    search = build_search(torch.tensor([[1.0], [0.0], [0.0], [0.0], [1.0]]), backend, recall=1.0)
+    assert search.among(2).indices.tolist() == [[4, 1], [2, 3], [1, 3], [1, 2], [0, 1]]
+    assert search.query([[0.0], [0.9]], 5).indices.tolist() == [[1, 2, 3, 0, 4], [0, 4, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("backend", SEARCHES)
+def test_features_of_any_size_and_place_keep_their_neighbours(backend):
+    points, _ = points_and_rows()
+    for features in (points.double() * 1e-160, points * 1e30, points.double() + 1e8):
+        expected = knn(features, 5)
+        found = build_search(features, backend, recall=1.0).among(5)
+        assert torch.equal(found.indices, expected.indices)
+        assert torch.equal(found.distances, expected.distances)
+
+
+def test_auto_takes_the_exact_search_for_few_rows(monkeypatch):
+    points, _ = points_and_rows()
+    assert isinstance(build_search(points, "auto"), ExactSearch)
+    monkeypatch.setattr("dahgnn.graph.choice._EXACT", 1.0)
+    monkeypatch.setattr("dahgnn.graph.choice.ivf_seconds", lambda *_: 0.0)
+    assert isinstance(build_search(points, "auto"), ApproximateSearch)
 
 
 def test_an_unknown_backend_suggests_the_nearest():

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from dahgnn.files.scratch import Scratch
+from dahgnn.graph import scaling
 from dahgnn.graph.scaling import choose_scaling, counts_words
 
 
@@ -145,3 +147,12 @@ def test_words_are_known_by_whole_numbers_that_are_rarely_there(change, expected
     rows = np.zeros((20, 30))
     rows[np.arange(20), np.arange(20)] = 1
     assert counts_words(change(rows)) is expected
+
+
+def test_many_rows_are_scaled_in_blocks(rows, monkeypatch, tmp_path):
+    whole = choose_scaling(rows, "columns")
+    monkeypatch.setattr(scaling, "_NUMBERS_AT_ONCE", 2 * rows.shape[1])
+    parts = choose_scaling(rows, "columns")
+    torch.testing.assert_close(parts.factor, whole.factor, rtol=1e-13, atol=0)
+    with Scratch(tmp_path, large=1) as scratch:
+        torch.testing.assert_close(whole.apply(rows, scratch), whole.apply(rows), rtol=0, atol=0)

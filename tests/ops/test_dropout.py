@@ -6,7 +6,7 @@ import torch
 
 from dahgnn.kernels.cpu import launch
 from dahgnn.ops.backend import using
-from dahgnn.ops.dropout import Mask, _philox, drop_units, keeps
+from dahgnn.ops.dropout import Mask, drop_units, keeps, philox
 
 needs_kernels = pytest.mark.skipif(launch.library() is None, reason="the CPU kernels are not built")
 
@@ -17,7 +17,7 @@ def mask(*seeds: int, epoch: int = 0, site: int = 0, rate: float = 0.5) -> Mask:
 
 def test_philox_gives_the_published_numbers() -> None:
     # Known answers of Random123 for philox4x32-10 (Salmon et al., 2011), counter and key all zeros.
-    words = _philox(torch.zeros(1, dtype=torch.int64), 0, 0, 0)
+    words = philox(torch.zeros(1, dtype=torch.int64), 0, 0, 0)
     assert [f"{word:08x}" for word in words[0].tolist()] == ["6627e8d5", "e169c58d", "bc57ac4c", "9b00dbd8"]
 
 
@@ -78,3 +78,13 @@ def test_the_gradient_passes_where_values_do() -> None:
 
 def test_everything_may_fall() -> None:
     assert not drop_units(torch.full((4, 1, 3), torch.inf), mask(0, rate=1.0)).any()
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("units", [1, 8, 13, 64])
+def test_some_of_many_rows_lose_what_they_lose_among_all(backend: str, units: int) -> None:
+    values, numbers = torch.ones(90, 2, units), torch.tensor([71, 3, 3, 0, 89])
+    whole = mask(4, 5, epoch=2, site=1)
+    with using(backend):
+        expected = drop_units(values, whole)[numbers]
+        assert torch.equal(drop_units(values[numbers], whole._replace(numbers=numbers)), expected)

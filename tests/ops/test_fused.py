@@ -2,14 +2,16 @@
 
 import pytest
 import torch
-from oracles import assert_close, normal
+from oracles import HYPERGRAPHS, assert_close, gradients, normal
 from torch.nn.functional import elu
 
 from dahgnn.kernels.cpu import launch
+from dahgnn.kernels.incidence import Segments
 from dahgnn.kernels.protocol import Mask
 from dahgnn.ops.backend import using
 from dahgnn.ops.dropout import drop_units
-from dahgnn.ops.fused import Factor, activated_products
+from dahgnn.ops.fused import Factor, activated_products, attend_rows, similarity_to
+from dahgnn.ops.sparse import similarity_sum, unit_rows
 
 needs_kernels = pytest.mark.skipif(launch.library() is None, reason="the CPU kernels are not built")
 
@@ -144,3 +146,61 @@ def test_the_number_of_threads_never_changes_a_bit():
         torch.set_num_threads(threads)
     for other in results[1:]:
         assert all(torch.equal(one, two) for one, two in zip(results[0], other, strict=True))
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("inner", [5, 64])
+def test_some_of_many_rows_pass_as_they_do_among_all(dtype, inner):
+    numbers = torch.tensor([40, 7, 299, 0, 8])
+    rows, weights = normal(300, 1, inner).to(dtype), normal(1, inner, 4, seed=1).to(dtype)
+    mask = mask_of(1)
+    results = []
+    for given, dropping in ((rows, mask), (rows[numbers], mask._replace(numbers=numbers))):
+        leaf = given.clone().requires_grad_()
+        (product,) = activated_products(leaf, [Factor(weights)], activation=True, mask=dropping)
+        (slope,) = torch.autograd.grad(product.square().sum(), leaf)
+        results.append((product, slope))
+    for whole, some in zip(*results, strict=True):
+        torch.testing.assert_close(some, whole[numbers])
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("heads", "units"), [(1, 1), (1, 10), (4, 8), (5, 3), (2, 10)])
+@pytest.mark.parametrize("name", ["uniform", "isolated", "more hyperedges than nodes", "all nodes"])
+@pytest.mark.parametrize("biased", [True, False])
+def test_one_direction_of_a_layer_is_that_of_its_twin(dtype, heads, units, name, biased):
+    hypergraph = HYPERGRAPHS[name]()
+    for incidence, sources, targets in (
+        (hypergraph.to_hyperedges, hypergraph.n_nodes, hypergraph.n_hyperedges),
+        (hypergraph.to_nodes, hypergraph.n_hyperedges, hypergraph.n_nodes),
+    ):
+        drawn = normal(sources, heads, units), normal(heads, units, seed=1), normal(targets, heads, seed=2)
+        bias = normal(sources, heads, seed=3) if biased else None
+        results = []
+        for backend, precision in (("reference", torch.float64), ("kernel", dtype)):
+            leaves = [each.to(precision).requires_grad_() for each in drawn]
+            with using(backend):
+                given = None if bias is None else bias.to(precision)
+                sums = attend_rows(*leaves, given, incidence)
+            results.append([sums, *gradients([sums], leaves)])
+        for expected, actual in zip(*results, strict=True):
+            assert actual.dtype == dtype
+            tolerance = TOLERANCE[dtype]
+            torch.testing.assert_close(actual.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("delta", [-1.0, 0.2, 1.0])
+@pytest.mark.parametrize(("heads", "units"), [(1, 10), (4, 8), (3, 5)])
+def test_the_first_rows_are_as_similar_as_among_all(backend, delta, heads, units):
+    hypergraph = HYPERGRAPHS["centred"]()
+    near, converse = hypergraph.neighbourhood("shared")
+    rows = normal(hypergraph.n_nodes, heads, units)
+    rows[2] = 0
+    expected = similarity_sum(unit_rows(rows), delta, near, converse)
+    some = Segments(near.offsets[:4], near.indices[: int(near.offsets[3])])
+    with using(backend):
+        assert_close(similarity_to(rows, delta, near), expected)
+        assert_close(similarity_to(rows, delta, some), expected[:3])

@@ -230,3 +230,12 @@ def test_sigterm_keeps_the_lines_and_leaves_no_process(tmp_path):
     assert "Traceback" not in complaint
     lines = [json.loads(line) for line in runs.read_text().splitlines()]
     assert 2 <= len(lines) == len({line["key"] for line in lines}) < 400
+
+
+def test_a_cluster_without_its_package_is_said(tmp_path, data, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    command = ["reproduce", str(tmp_path / "mine.toml"), "--data", str(data), "--out", str(tmp_path / "out")]
+    assert cli.main([*command, "--jobs", "2", "--backend", "ray"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "dahgnn: ray is not installed. It comes with dahgnn's extra 'cluster'.\n"
+    )

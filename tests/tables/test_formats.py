@@ -82,7 +82,8 @@ def test_damaged_files_are_read_or_refused(write, ending):
 @pytest.mark.parametrize("ending", CHECKED)
 def test_files_of_another_kind_are_refused(write, ending):
     png = b"\x89PNG\r\n\x1a\n" + bytes(100)
-    others = [make_file(other) for other in FORMATS if other[-3:] != ending[-3:]]
+    same = (".arrow", ".feather") if ending in (".arrow", ".feather") else (ending[-3:],)
+    others = [make_file(other) for other in FORMATS if not other.endswith(same)]
     for content in (png, b"a,b\n1,2\n", b"PK\x03\x04", *others):
         with pytest.raises(ValueError, match="is cut, damaged|must have an array 'X'"):
             read_table(write(content, f"data{ending}"))
@@ -119,7 +120,9 @@ def test_a_format_is_an_entry_of_the_registry(write, monkeypatch):
 
 @pytest.mark.parametrize("name", ["data.xls", "data", "data.csv.zip", "csv", ".csv", "data.json.gz"])
 def test_an_unknown_ending_is_refused(write, name):
-    endings = ".csv, .tsv, .csv.gz, .tsv.gz, .json, .jsonl, .ndjson, .parquet, .xlsx, .npz, .npy"
+    endings = (
+        ".csv, .tsv, .csv.gz, .tsv.gz, .json, .jsonl, .ndjson, .parquet, .arrow, .feather, .xlsx, .npz, .npy"
+    )
     with pytest.raises(ValueError, match=f"must end in one of {endings}. Got .* with --format"):
         read_table(write("a,b\n1,2\n", name))
 

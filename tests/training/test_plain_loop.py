@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from dahgnn import TrainingConfig
-from dahgnn.training.plain_loop import PlainLoop
+from dahgnn.training.plain_loop import Adam, PlainLoop
 from dahgnn.training.run import Labelled, Parts, Run
 
 
@@ -17,6 +17,19 @@ def make_run(model):
     nodes = torch.arange(4)
     part = Labelled(nodes, nodes % 2)
     return Run(3, model, Parts(part, part), 0, None)
+
+
+def test_several_updates_an_epoch_share_its_rate():
+    weight = nn.Parameter(torch.zeros(1))
+    config = TrainingConfig(learning_rate=0.1, decay=0.5, decay_every=2)
+    optimizer, before, sizes = Adam([weight], config, updates_an_epoch=4), 0.0, []
+    for _ in range(9):
+        weight.grad = torch.ones(1)
+        optimizer.step()
+        sizes.append(before - weight.item())
+        before = weight.item()
+    # Under a constant gradient each step of Adam is of the size of the rate.
+    assert sizes == pytest.approx([0.1 / 2] * 8 + [0.05 / 2], rel=1e-4)
 
 
 class Bias(nn.Module):

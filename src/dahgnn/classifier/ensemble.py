@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,6 +16,8 @@ from torch import Tensor
 from dahgnn.classifier.experts import Model
 from dahgnn.classifier.opinions import potential_distributions, smooth_new, usual_potential
 from dahgnn.classifier.stacking import AROUND, Candidate, Stack
+from dahgnn.files.scratch import IN_MEMORY, Scratch
+from dahgnn.graph.copies import hash_rows
 from dahgnn.graph.diffusion import similarities_of
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.local_scale import LocalScale
@@ -52,11 +54,14 @@ class Evaluation(NamedTuple):
 
     def averaged(self, groups: Array) -> Evaluation:
         """Give the rows of a group the mean of what they have."""
-        columns = [each.reshape(len(each), -1) for each in self]
-        means = _means(np.concatenate(columns, 1), groups)
-        places = np.cumsum([each.shape[1] for each in columns])[:-1]
-        distributions, embedding, density = np.split(means, places, axis=1)
-        return Evaluation(distributions, embedding, density[:, 0])
+        rows = np.flatnonzero(np.bincount(groups, minlength=1)[groups] > 1)
+        if len(rows) == 0:
+            return self
+        _, numbers = np.unique(groups[rows], return_inverse=True)
+        copies = [each.copy() for each in self]
+        for each in copies:
+            each[rows] = _means(each[rows].reshape(len(rows), -1), numbers).reshape(each[rows].shape)
+        return Evaluation(*copies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +89,16 @@ class Combined:
     potentials: Mapping[str, Array] = field(default_factory=dict)
     factors: Array | None = None
 
-    def finish(self, opinions: list[Array]) -> Array:
+    def finish(self, opinions: Sequence[Array], scratch: Scratch = IN_MEMORY) -> Array:
         """Return the distributions (n, c) that follow from the candidates' opinions."""
-        mixed = self.stack.combine(opinions)
-        if self.factors is not None:
-            mixed = mixed * self.factors
-        return np.asarray(mixed / mixed.sum(1, keepdims=True))
+        finished = scratch.empty(opinions[0].shape, torch.float64).numpy()
+        for start in range(0, len(finished), _BATCH):
+            block = slice(start, start + _BATCH)
+            mixed = self.stack.combine([np.asarray(each[block], dtype=np.float64) for each in opinions])
+            if self.factors is not None:
+                mixed = mixed * self.factors
+            finished[block] = mixed / mixed.sum(1, keepdims=True)
+        return finished
 
     def for_new(self, features: Tensor, networks: Array, neighbors: Neighbors, plain: Neighbors) -> Array:
         """Return the distributions of new rows.
@@ -206,22 +215,48 @@ class Ensemble:
 
 
 def equal_rows(features: Tensor) -> Array:
-    """Return a number for each row, the same for equal rows."""
-    places: dict[bytes, int] = {}
-    return np.array([places.setdefault(row.tobytes(), len(places)) for row in features.numpy()])
+    """Return a number for each row (n, d), the same for equal rows, in the order in which they first occur.
+
+    Examples
+    --------
+    >>> equal_rows(torch.tensor([[2.0, 1.0], [0.0, 0.0], [2.0, 1.0]])).tolist()
+    [0, 1, 0]
+    """
+    _, first, number = np.unique(hash_rows(features), return_index=True, return_inverse=True)
+    again = np.flatnonzero(first[number] != np.arange(len(features)))
+    there = first[number[again]]
+    for some in np.array_split(np.arange(len(again)), 1 + len(again) // _BATCH):
+        if not torch.equal(features[again[some]], features[there[some]]):  # chance gave two rows one key
+            places: dict[bytes, int] = {}
+            return np.array([places.setdefault(row.tobytes(), len(places)) for row in features.numpy()])
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[first.argsort()] = np.arange(len(first))
+    return rank[number]
 
 
 def _means(values: Array, groups: Array) -> Array:
     """Give the rows of a group the mean of what they have: nothing but their number tells them apart."""
     counts = np.bincount(groups)
-    if len(counts) == len(groups):
-        return values
     first = values[np.unique(groups, return_index=True)[1]]
     sums = np.zeros_like(first)
     np.add.at(sums, groups, values - first[groups])  # so that equal values stay what they are
     return np.asarray((first + sums / counts[:, None])[groups])
 
 
-def mean_distributions(logits: list[Tensor]) -> Array:
+def mean_distributions(logits: list[Tensor], scratch: Scratch = IN_MEMORY) -> Array:
     """Return the mean distribution of networks, (n, c), for their logits (n, c)."""
-    return torch.stack([each.double().softmax(1) for each in logits]).mean(0).numpy()
+    return _mean_in_blocks(logits, lambda some: some.softmax(1), scratch)
+
+
+def mean_logits(logits: list[Tensor], scratch: Scratch = IN_MEMORY) -> Array:
+    """Return the mean of the networks' logits, (n, c)."""
+    return _mean_in_blocks(logits, lambda some: some, scratch)
+
+
+def _mean_in_blocks(values: list[Tensor], change: Callable[[Tensor], Tensor], scratch: Scratch) -> Array:
+    """Return the mean of what values (n, c) become, in double precision."""
+    mean = scratch.empty(tuple(values[0].shape), torch.float64)
+    for start in range(0, len(mean), _BATCH):
+        block = slice(start, start + _BATCH)
+        mean[block] = torch.stack([change(each[block].double()) for each in values]).mean(0)
+    return mean.numpy()

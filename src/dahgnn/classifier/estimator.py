@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
 import logging
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -41,20 +45,27 @@ from dahgnn.classifier.labels import (
     number_labels,
     weigh_rows,
 )
+from dahgnn.classifier.plan import BATCH, Plan, make_plan
 from dahgnn.classifier.rows import read_rows
 from dahgnn.classifier.stacking import say_combination
 from dahgnn.classifier.stages import count_networks
 from dahgnn.classifier.startup import starting_device
 from dahgnn.classifier.verbosity import telling
-from dahgnn.config import PRESETS, SCALES, ModelConfig, TrainingConfig
+from dahgnn.classifier.workplace import Workplace, work_folder
+from dahgnn.config import PRESETS, SCALES, ModelConfig, ResourceConfig, TrainingConfig
+from dahgnn.files.scratch import Scratch
+from dahgnn.files.tensors import tensors_digest
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.local_scale import METRICS
 from dahgnn.graph.neighbours import Neighbors
 from dahgnn.graph.scaling import choose_scaling
 from dahgnn.nn.model import DAHGNN
+from dahgnn.progress import Progress
 from dahgnn.threads import threads_for
+from dahgnn.training.distributed import check_same, join_world, own_device, share
 from dahgnn.training.splits import Split
 from dahgnn.training.updates import Update
+from dahgnn.training.world import ALONE, World
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +137,9 @@ class DAHGNNClassifier(
         "auto" is a CUDA device if there is one; else "cpu", "cuda", "cuda:1" and so on.
     verbose : int
         1 logs each part of the work and an epoch every five seconds, 2 each epoch.
+    resources : ResourceConfig, optional
+        What the fit may use, and which way it goes where there are very many rows: exact or approximate
+        neighbours, all rows at once or in batches. By default it finds its way by itself.
 
     Attributes
     ----------
@@ -167,6 +181,8 @@ class DAHGNNClassifier(
         than a tenth of the rows.
     k_ : int
         Neighbours that were used.
+    plan_ : Plan
+        Which way the fit went, and what it was expected to need.
     networks_ : list of DAHGNN
         The trained networks, on the CPU.
     hypergraph_ : Hypergraph
@@ -204,6 +220,7 @@ class DAHGNNClassifier(
         n_jobs: int | None = None,
         device: str = "auto",
         verbose: int = 0,
+        resources: ResourceConfig | None = None,
     ) -> None:
         self.k = k
         self.metric = metric
@@ -219,6 +236,7 @@ class DAHGNNClassifier(
         self.n_jobs = n_jobs
         self.device = device
         self.verbose = verbose
+        self.resources = resources
 
     def fit(
         self,
@@ -229,6 +247,7 @@ class DAHGNNClassifier(
         neighbors: Surroundings | Neighbors | ArrayLike | None = None,
         hypergraph: Hypergraph | None = None,
         callback: Callable[[int, Update], None] | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn from some labels.
 
@@ -257,21 +276,35 @@ class DAHGNNClassifier(
         callback : callable, optional
             Called with the number of the network and an `Update` after each epoch; on a CUDA device after
             some. Networks that train side by side call it from their threads, one at a time.
+        progress : Progress, optional
+            Told how many shards of a search among very many rows are done.
         """
         model, training = self._check_parameters()
-        generator = check_random_state(self.random_state)
         with contextlib.ExitStack() as stack:
             stack.enter_context(keeping_last_fit(self))
             stack.enter_context(torch.inference_mode(False))  # whose tensors cannot be trained
             stack.enter_context(starting_device(self._device()))
-            given = self._read(X, y, sample_weight)
+            rows = read_rows(self, X, reset=True)
+            classes, labels = encode_labels(y, len(rows))
+            stack.enter_context(threads_for(len(rows), self._wanted_threads()))
+            tell = stack.enter_context(telling(logger, self.verbose))
+            world = stack.enter_context(join_world(self._device()))
+            generator = share(world, check_random_state(self.random_state))
+            plan = self._plan(rows, len(classes), world)
+            settings = self._settings(labels, sample_weight)
+            check_same(world, settings, "labels and settings")
+            for sentence in plan.describe() if plan.is_large else ():
+                tell("%s", sentence)
+            scratch = stack.enter_context(plan.scratch())
+            given = self._scale(rows, classes, labels, sample_weight, scratch)
+            searched = neighbors is None and hypergraph is None
+            folder = stack.enter_context(_work_folder(plan, given, settings, world, searched))
             n, width = given.features.shape
             count = count_networks(self.networks, n)
             splits = given.split(self.validation, count, generator)
-            stack.enter_context(threads_for(n, self._wanted_threads()))
-            tell = stack.enter_context(telling(logger, self.verbose))
             tell("Find the neighbours of %d rows", n)
-            adopted = self._surroundings(given, neighbors, hypergraph, splits)
+            workplace = Workplace(plan=plan, scratch=scratch, folder=folder, world=world, progress=progress)
+            adopted = self._surroundings(given, neighbors, hypergraph, splits, workplace)
             if adopted.decision:
                 tell("%s", adopted.decision)
             fitter = Fitter(
@@ -281,12 +314,13 @@ class DAHGNNClassifier(
                 device=self._device(),
                 merge_equal=adopted.surroundings.searched,
                 refit=np.ndim(self.validation) == 0,
+                workplace=workplace,
             )
             networks = self._make_networks(width, given.classes, model, count, generator)
             seeds = generator.randint(2**31, size=count).tolist()
             fit = fitter.run(networks, splits, seeds, tell.listen(callback))
             self._describe(given, fit, training.max_epochs)
-            self.decision_ = adopted.decision
+            self.decision_, self.plan_ = adopted.decision, plan
             self._keep(fit.ensemble)
             tell("Labels come from %s", say_combination(self.combination_))
         if fit.interrupted:
@@ -311,18 +345,49 @@ class DAHGNNClassifier(
         self._check_parameters()
         rows = read_rows(self, X, reset=True)
         with threads_for(len(rows), self._wanted_threads()):
-            features = choose_scaling(rows, self.scale).apply(rows)
-            return self._find_neighbours(features, neighbors)
+            plan = self._plan(rows, 2, ALONE)
+            plan.folder.mkdir(parents=True, exist_ok=True)
+            with (
+                plan.scratch() as scratch,
+                tempfile.TemporaryDirectory(prefix=".dahgnn-", dir=plan.folder) as folder,
+            ):
+                features = choose_scaling(rows, self.scale).apply(rows, scratch)
+                workplace = Workplace(plan=plan, scratch=scratch, folder=Path(folder))
+                return find_surroundings(features, plan.k, self.metric, neighbors, workplace)
 
-    def _read(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> GivenRows:
-        """Check rows and labels, scale the rows, and number the classes."""
-        rows = read_rows(self, X, reset=True)
-        classes, labels = encode_labels(y, len(rows))
+    def _plan(self, rows: Array, n_classes: int, world: World) -> Plan:
+        """Choose which way a fit to such rows goes. Several processes have nothing to share but batches."""
+        n, d = rows.shape
+        resources = self.resources or ResourceConfig()
+        if world.size > 1 and resources.batch == "auto":
+            resources = replace(resources, batch=BATCH)
+        device, count = self._device(), count_networks(self.networks, n)
+        plan = make_plan(n, d, n_classes, self._count_neighbours(n), resources, device, count)
+        # Free memory and devices may differ, but all processes must go the same way.
+        return replace(share(world, plan), device=device)
+
+    def _settings(self, labels: Tensor, sample_weight: ArrayLike | None) -> str:
+        """Name the labels and all parameters that change a fit."""
+        beside = {"device", "n_jobs", "verbose", "random_state", "warm_start"}
+        chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in beside}
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64).tobytes()
+        content = f"{sorted(chosen.items())} {tensors_digest({'labels': labels})} {weights!r}"
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def _scale(
+        self,
+        rows: Array,
+        classes: Array,
+        labels: Tensor,
+        sample_weight: ArrayLike | None,
+        scratch: Scratch,
+    ) -> GivenRows:
+        """Scale the rows, and put all that is known of them together."""
         weights = weigh_rows(sample_weight, self.class_weight, classes, labels)
         scaling = choose_scaling(rows, self.scale)
         return GivenRows(
             scaling=scaling,
-            features=scaling.apply(rows),
+            features=scaling.apply(rows, scratch),
             classes=classes,
             labels=labels,
             weights=weights,
@@ -419,7 +484,11 @@ class DAHGNNClassifier(
             check_count("n_jobs", self.n_jobs, owner, low=-(2**31))
             if self.n_jobs == 0:
                 raise bad_value("n_jobs", owner, "a number of threads, or -1 for all cores", 0)
-        for name, kind in (("model", ModelConfig), ("training", TrainingConfig)):
+        for name, kind in (
+            ("model", ModelConfig),
+            ("training", TrainingConfig),
+            ("resources", ResourceConfig),
+        ):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
                 raise bad_type(name, owner, f"a {kind.__name__} or None", type(value).__name__)
@@ -427,8 +496,8 @@ class DAHGNNClassifier(
 
     def _device(self) -> torch.device:
         if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return check_device(self.device, "DAHGNNClassifier")
+            return own_device("cuda" if torch.cuda.is_available() else "cpu")
+        return own_device(check_device(self.device, "DAHGNNClassifier"))
 
     def _surroundings(
         self,
@@ -436,20 +505,18 @@ class DAHGNNClassifier(
         neighbors: Surroundings | Neighbors | ArrayLike | None,
         hypergraph: Hypergraph | None,
         splits: list[Split],
+        workplace: Workplace,
     ) -> Adopted:
         device, n = self._device(), len(given.features)
         if isinstance(neighbors, Surroundings):
             check_surroundings(neighbors, hypergraph, n)
             return Adopted(given=given, surroundings=neighbors)
         if hypergraph is None:
-            return Adopted(given=given, surroundings=self._find_neighbours(given.features, neighbors))
+            found = find_surroundings(given.features, workplace.plan.k, self.metric, neighbors, workplace)
+            return Adopted(given=given, surroundings=found)
         check_hypergraph(hypergraph, neighbors, n)
         auto, k = self.scale == "auto", self._count_neighbours(n)
         return adopt_hypergraph(given, hypergraph, splits, k, self.metric, device, choose_scale=auto)
-
-    def _find_neighbours(self, features: Tensor, neighbors: Neighbors | ArrayLike | None) -> Surroundings:
-        k = self._count_neighbours(len(features))
-        return find_surroundings(features, k, self.metric, neighbors, self._device())
 
     def _count_neighbours(self, n: int) -> int:
         return min(int(self.k), max(1, n // 4))
@@ -480,3 +547,12 @@ class DAHGNNClassifier(
         if self.n_jobs is None or self.n_jobs > 0:
             return None if self.n_jobs is None else min(self.n_jobs, cores)
         return max(1, cores + 1 + self.n_jobs)
+
+
+def _work_folder(
+    plan: Plan, given: GivenRows, settings: str, world: World, searched: bool
+) -> AbstractContextManager[Path | None]:
+    """Return where a long fit keeps what it has done; one that is short, or of given neighbours, nothing."""
+    if not searched or not (plan.on_disk or plan.batch or plan.search != "exact"):
+        return nullcontext()
+    return work_folder(plan.folder, given.features, settings, world)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from dahgnn.checks import as_tensor, bad_type, bad_value, check_in_range
-from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation, equal_rows, mean_distributions
+from dahgnn.classifier.ensemble import (
+    Combined,
+    Ensemble,
+    Evaluation,
+    equal_rows,
+    mean_distributions,
+    mean_logits,
+)
 from dahgnn.classifier.judgement import (
     Estimate,
     count_held_out,
@@ -29,19 +36,30 @@ from dahgnn.classifier.self_training import learn_again
 from dahgnn.classifier.stacking import Candidate, learn_stack
 from dahgnn.classifier.stages import Trained, TrainingStage, train_in_stages
 from dahgnn.classifier.startup import await_device
+from dahgnn.classifier.workplace import Workplace
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.graph.large_hypergraph import hypergraph_from_neighbors
 from dahgnn.graph.local_scale import METRICS, LocalScale
 from dahgnn.graph.neighbours import Neighbors, build_search
+from dahgnn.graph.recall import SearchReport
 from dahgnn.graph.scaling import Scaling
+from dahgnn.graph.sharded import FoundInShards, find_neighbours_in_shards
 from dahgnn.nn.model import DAHGNN
 from dahgnn.threads import workers_for
+from dahgnn.training.batches import BatchRoom
+from dahgnn.training.checkpoints import Checkpoints, KeptRoom
+from dahgnn.training.distributed import do_first
 from dahgnn.training.run import Labelled
+from dahgnn.training.sampling import Sampling
 from dahgnn.training.splits import Split
-from dahgnn.training.updates import Classroom, Update
+from dahgnn.training.updates import Classroom, Room, Update
 
 Array = NDArray[Any]
+
+# Rows whose given neighbours are measured at a time.
+_ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,6 +120,8 @@ class Surroundings:
         As in `Ensemble`.
     searched : bool
         Whether neighbours were searched for, by features alone, and not given.
+    report : SearchReport or None
+        How they were found, if that was not by comparing all rows in memory.
     """
 
     hypergraph: Hypergraph
@@ -110,6 +130,7 @@ class Surroundings:
     radius: Tensor | None
     scales: Tensor | None
     searched: bool = False
+    report: SearchReport | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -144,7 +165,11 @@ class Fit:
 
 
 def find_surroundings(
-    features: Tensor, k: int, metric: str, given: Neighbors | ArrayLike | None, device: torch.device
+    features: Tensor,
+    k: int,
+    metric: str,
+    given: Neighbors | ArrayLike | None,
+    workplace: Workplace,
 ) -> Surroundings:
     """Find neighbours, or take given ones, and build the hypergraph and the graph of them.
 
@@ -158,19 +183,25 @@ def find_surroundings(
         The distance by which they are chosen.
     given : Neighbors or array of int, (n, k), optional
         Known neighbours; then they are not chosen.
-    device : torch.device
-        Where to search.
+    workplace : Workplace
+        What finds them, and where.
     """
+    plan, scratch = workplace.plan, workplace.scratch
     plain: Neighbors | None
     scales: Tensor | None
+    report: SearchReport | None = None
     if given is not None:
         found, plain, scales = measure_neighbors(given, features), None, None
+    elif plan.search == "exact" and not plan.on_disk:
+        found, plain, scales = find_neighbors(features, k, metric, plan.device)
     else:
-        found, plain, scales = find_neighbors(features, k, metric, device)
-    hypergraph = Hypergraph.from_neighbors(found)
-    build_graph = partial(SimilarityGraph.from_neighbors, device=device, dtype=torch.float32)
+        found, plain, scales, report = _find_in_shards(features, k, metric, workplace)
+    hypergraph = hypergraph_from_neighbors(found, scratch)
     if int(hypergraph.hyperedge_degrees.max()) < 2:
         raise bad_value("neighbors", "fit", "other rows", "each row alone")
+    build_graph = partial(
+        SimilarityGraph.from_neighbors, device=plan.device, dtype=torch.float32, scratch=scratch
+    )
     return Surroundings(
         hypergraph=hypergraph,
         graphs=Graphs(build_graph(found), None if plain is None else build_graph(plain)),
@@ -178,7 +209,35 @@ def find_surroundings(
         radius=found.distances.amax(1),
         scales=scales,
         searched=given is None,
+        report=report,
     )
+
+
+def _find_in_shards(features: Tensor, k: int, metric: str, workplace: Workplace) -> FoundInShards:
+    """Find the neighbours of very many rows, as the plan says; the first process does, for all."""
+    plan, folder = workplace.plan, workplace.folder
+    chosen = plan.resources
+    if folder is not None:
+        folder /= f"neighbours-{k}-{metric}-{plan.search}-{chosen.recall:g}"
+
+    def search() -> FoundInShards:
+        return find_neighbours_in_shards(
+            features,
+            k,
+            metric,
+            search=plan.search,
+            recall=chosen.recall,
+            scratch=workplace.scratch,
+            folder=folder,
+            jobs=chosen.jobs,
+            backend=chosen.backend,
+            device=plan.device,
+            progress=workplace.progress,
+        )
+
+    found: list[FoundInShards] = []
+    do_first(workplace.world, lambda: found.append(search()))
+    return found[0] if found else search()  # what the first process has written is read by the others
 
 
 def find_neighbors(
@@ -203,9 +262,13 @@ def measure_neighbors(neighbors: Neighbors | ArrayLike, features: Tensor) -> Nei
         raise bad_value("neighbors", "fit", f"of {len(features)} rows", f"shape {tuple(indices.shape)}")
     check_in_range(indices, "neighbors", "fit", below=len(features), what="n_nodes")
     indices = indices.to(torch.int64)
-    exact = features.double()
-    distances = torch.stack([(exact - exact[column]).norm(dim=1) for column in indices.T], 1)
-    nearest_first = distances.to(features.dtype).sort(dim=1, stable=True)
+    distances = features.new_empty(indices.shape)
+    for start in range(0, len(features), _ROWS_AT_ONCE):
+        block = slice(start, start + _ROWS_AT_ONCE)
+        here = features[block].double()
+        for place, column in enumerate(indices[block].T):
+            distances[block, place] = (here - features[column].double()).norm(dim=1).to(distances)
+    nearest_first = distances.sort(dim=1, stable=True)
     return Neighbors(indices.gather(1, nearest_first.indices), nearest_first.values)
 
 
@@ -249,6 +312,8 @@ class Fitter:
         apart.
     refit : bool
         Whether held-out labels are learned from in the end, by those who come after the networks.
+    workplace : Workplace
+        Where the fit works.
     """
 
     given: GivenRows
@@ -256,6 +321,7 @@ class Fitter:
     training: TrainingConfig
     device: torch.device
     merge_equal: bool
+    workplace: Workplace
     refit: bool = True
 
     def run(
@@ -270,12 +336,13 @@ class Fitter:
         trained, density = self._train(networks, splits, seeds, listen)
         networks = [network.cpu().eval() for network in networks[: len(trained.logits)]]
         known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)
-        unseen = [mean_distributions([trained.logits[number] for number in numbers]) for numbers in by_fold]
+        everybody = list(range(len(networks)))
+        said = [
+            mean_distributions([trained.logits[number] for number in numbers], self.workplace.scratch)
+            for numbers in (*by_fold, everybody)
+        ]
         opinions = Opinions(
-            self._features[:, :-1],
-            known,
-            [*unseen, mean_distributions(trained.logits)],
-            self.surroundings.graphs,
+            self._features[:, :-1], known, said, self.surroundings.graphs, self.workplace.scratch
         )
         learn_again(opinions)
         candidates = opinions.candidates
@@ -292,7 +359,9 @@ class Fitter:
             scales=around.scales,
             networks=tuple(networks),
             combined=combined,
-            fitted=self._merge(Evaluation(distributions, _mean_logits(trained), density)),
+            fitted=self._merge(
+                Evaluation(distributions, mean_logits(trained.logits, self.workplace.scratch), density)
+            ),
         )
         rows, judged = judge_held_out(candidates, held, known, places, combined.factors)
         without = [
@@ -321,19 +390,41 @@ class Fitter:
         listen: Callable[[int, Update], None],
     ) -> tuple[Trained, Array]:
         """Return the training, and the density of the rows: the mean of the networks."""
-        room = Classroom(self._features, self.surroundings.hypergraph, self.training, self.device)
+        room = self._room()
         with torch.inference_mode(False), torch.enable_grad():
             trainings = [
                 room.enter(network, self._labelled(split.train), seed)
                 for network, split, seed in zip(networks, splits, seeds, strict=True)
             ]
-            on_cpu = self.device.type == "cpu"
-            workers = workers_for(len(self.given.features), len(networks)) if on_cpu else 1
+            # Processes that train together do the same in the same order.
+            alone = self.device.type == "cpu" and self.workplace.world.size == 1
+            workers = workers_for(len(self.given.features), len(networks)) if alone else 1
             trained = train_in_stages(
                 networks, trainings, splits, self.given.labels, self.training.max_epochs, listen, workers
             )
         densities = [room.measure_density(network) for network in networks[: len(trained.logits)]]
         return trained, np.mean([each.double().numpy() for each in densities], 0)
+
+    def _room(self) -> Room:
+        """Return what the networks share: all rows at once, or batches of them."""
+        hypergraph, place = self.surroundings.hypergraph, self.workplace
+        batch = place.plan.batch
+        if not batch:
+            return Classroom(self._features, hypergraph, self.training, self.device)
+        room = BatchRoom(
+            self.given.features,
+            hypergraph,
+            self.training,
+            self.device,
+            sampling=Sampling(batch=batch),
+            scratch=place.scratch,
+            world=place.world,
+        )
+        if place.folder is None:
+            return room
+        identity = {"training": asdict(self.training), "batch": batch}
+        folder = place.folder / "checkpoints"
+        return KeptRoom(room, Checkpoints(folder=folder, identity=identity, world=place.world, replace=True))
 
     @cached_property
     def _features(self) -> Tensor:
@@ -376,16 +467,12 @@ class Fitter:
             fitted={each: value for each, value in opinion.items() if each.strength < np.inf},
             potentials={name: each for name, each in opinions.potentials.items() if name in experts},
         )
-        mixed = combined.finish(list(opinion.values()))
+        mixed = combined.finish(list(opinion.values()), self.workplace.scratch)
         if self.given.class_prior is not None:
             combined = replace(combined, factors=balance(mixed, self.given.class_prior))
-            mixed = combined.finish(list(opinion.values()))
+            mixed = combined.finish(list(opinion.values()), self.workplace.scratch)
         return combined, mixed
 
     def _merge(self, fitted: Evaluation) -> Evaluation:
         """Give equal rows the same, where nothing but their number tells them apart."""
         return fitted.averaged(self.given.groups) if self.merge_equal else fitted
-
-
-def _mean_logits(trained: Trained) -> Array:
-    return torch.stack([each.double() for each in trained.logits]).mean(0).numpy()

@@ -199,7 +199,9 @@ def wilson_interval(share: float, n: float) -> tuple[float, float]:
     square = _QUANTILE**2 / n
     centre = share + square / 2
     half = math.sqrt(share * (1 - share) * square + square**2 / 4)
-    return max(0.0, (centre - half) / (1 + square)), min(1.0, (centre + half) / (1 + square))
+    low, high = (centre - half) / (1 + square), (centre + half) / (1 + square)
+    # Rounding may take an end to the wrong side of the share.
+    return max(0.0, min(low, share)), min(1.0, max(high, share))
 
 
 def _weigh_classes(right: Array, labels: Array, shares: Array) -> float:

@@ -24,6 +24,7 @@ from dahgnn.classifier.stacking import (
     Candidate,
 )
 from dahgnn.classifier.trees import TreesExpert
+from dahgnn.files.scratch import IN_MEMORY, Scratch
 from dahgnn.graph.diffusion import SimilarityGraph
 
 Array = NDArray[Any]
@@ -38,6 +39,8 @@ FEATURE_EXPERTS: Mapping[str, FeatureExpert] = {
 _SHARPNESS = 5.0
 # Numbers of a distribution, in all, that a sample of the rows without a label has at the most.
 _SAMPLE = 50_000
+# Rows of which an expert says something at a time.
+_ROWS_AT_ONCE = 1 << 17
 
 
 class Graphs(NamedTuple):
@@ -66,14 +69,14 @@ class _Said(NamedTuple):
     ----------
     held_out : array, (h, c)
         Of each fold's rows, without their labels.
-    whole : array, (n, c)
+    whole : Tensor, (n, c)
         Of all rows, by all labels.
     of_sample : Tensor, (s, parts, c)
         Of the rows of the sample, by each part of the labels.
     """
 
     held_out: Array
-    whole: Array
+    whole: Tensor
     of_sample: Tensor
 
 
@@ -90,6 +93,8 @@ class Opinions:
         The networks' distributions: those that have not seen each fold, and last all of them.
     graphs : Graphs, optional
         To spread labels over and to be smooth on; without it there are no such candidates.
+    scratch : Scratch
+        Where what is said of many rows is kept.
 
     Attributes
     ----------
@@ -106,9 +111,14 @@ class Opinions:
     """
 
     def __init__(
-        self, features: Tensor, known: Known, networks: Sequence[Array], graphs: Graphs | None
+        self,
+        features: Tensor,
+        known: Known,
+        networks: Sequence[Array],
+        graphs: Graphs | None,
+        scratch: Scratch = IN_MEMORY,
     ) -> None:
-        self.features, self.known = features, known
+        self.features, self.known, self.scratch = features, known, scratch
         self.candidates: list[Candidate] = []
         self.models: dict[str, Model] = {}
         self.settings: dict[str, Any] = {}
@@ -118,8 +128,11 @@ class Opinions:
         self._graph = graphs and graphs.chosen
         self._given = [known.given(part) for part in known.parts]
         self._folds = [torch.from_numpy(fold).to(features.device) for fold in known.folds]
-        said = torch.from_numpy(np.stack(networks if known.refit else networks[-1:], 1))
-        self._hear("networks", said.to(features), self._graph)
+        own = networks if known.refit else networks[-1:]
+        said = scratch.empty((len(features), len(own), known.n_classes), features.dtype)
+        for number, each in enumerate(own):
+            said[:, number] = torch.from_numpy(each)
+        self._hear("networks", said.to(features.device), self._graph)
         rows = LabelledRows(
             features[torch.from_numpy(known.rows).to(features.device)],
             known.labels,
@@ -131,7 +144,7 @@ class Opinions:
                 self.settings[name] = expert.choose(rows.take(known.seen()))
                 model = expert.fit(rows, known.parts, self.settings[name])
                 self.models[name] = model.last()
-                self._hear(name, model.predict(features), self._graph)
+                self._hear(name, predict_in_blocks(model, features, scratch), self._graph)
         if graphs is not None:
             self._hear("laplace", None, graphs.chosen)
             for name, graph in zip(POISSON_EXPERTS, (graphs.chosen, graphs.plain), strict=True):
@@ -160,8 +173,8 @@ class Opinions:
         self.candidates += [each for each in SECOND_CANDIDATES if each.expert == name and each in self._said]
 
     def of(self, candidate: Candidate) -> Array:
-        """Return a candidate's distributions for all rows, (n, c)."""
-        return self._said[candidate].whole
+        """Return a candidate's distributions for all rows, (n, c), in the precision of the features."""
+        return self._said[candidate].whole.numpy()
 
     def held_out(self, candidate: Candidate) -> Array:
         """Return what a candidate says of each fold's rows without having seen them, (h, c), fold by fold."""
@@ -196,15 +209,29 @@ class Opinions:
             ]
             self._said[candidate] = _Said(
                 held_out=torch.cat([said[:0, 0], *held]).double().cpu().numpy(),
-                whole=said[:, -1].double().cpu().numpy(),
+                whole=self.scratch.store(said[:, -1].cpu().contiguous()),
                 of_sample=said[torch.from_numpy(self.sample).to(said.device)].cpu(),
             )
 
     def _spread(self, name: str, graph: SimilarityGraph) -> Tensor:
         """Spread the labels of each part by Poisson learning, (n, parts, c)."""
         potentials = graph.spread_poisson_all(self._given)
-        self.potentials[name] = potentials[:, -1].double().cpu().numpy()
+        self.potentials[name] = self.scratch.store(potentials[:, -1].cpu().contiguous()).numpy()
         return potential_distributions(potentials)
+
+
+def predict_in_blocks(model: Model, features: Tensor, scratch: Scratch = IN_MEMORY) -> Tensor:
+    """Return what a model says of many rows (n, d) by each part, (n, parts, c)."""
+    if len(features) <= _ROWS_AT_ONCE:
+        return model.predict(features)
+    first = model.predict(features[:_ROWS_AT_ONCE])
+    if first.is_cuda:  # whose memory no file can stand in for
+        return torch.cat([model.predict(some) for some in features.split(_ROWS_AT_ONCE)])
+    said = scratch.empty((len(features), *first.shape[1:]), first.dtype)
+    said[:_ROWS_AT_ONCE] = first
+    for start in range(_ROWS_AT_ONCE, len(features), _ROWS_AT_ONCE):
+        said[start : start + _ROWS_AT_ONCE] = model.predict(features[start : start + _ROWS_AT_ONCE])
+    return said
 
 
 def _sample_others(known: Known, n: int) -> Array:

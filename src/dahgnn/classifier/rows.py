@@ -44,7 +44,7 @@ def read_rows(classifier: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArra
             remedy = "Reduce its columns first, with TruncatedSVD say."
             raise bad_value("X", "DAHGNNClassifier", expected, f"shape {rows.shape}", remedy)
         rows = rows.toarray()
-    largest = float(np.abs(rows).max())
+    largest = max(float(rows.max()), -float(rows.min()))  # without a copy of the rows
     if largest > _LARGEST:
         raise bad_value("X", "DAHGNNClassifier", "in the range of float32", f"{largest:g}")
     return np.ascontiguousarray(rows)

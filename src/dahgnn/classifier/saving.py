@@ -73,7 +73,7 @@ def save_classifier(
     classifier : DAHGNNClassifier
         Fitted; its classes are numbers, words, True and False, fractions or decimals. The fitted rows are in
         the file. Of its parameters a ``class_weight`` or ``class_prior`` and a ``random_state`` that is no
-        number are not.
+        number are not, nor its ``resources``.
     path : path
         By custom ``….safetensors``; missing folders are made.
     notes : mapping, optional
@@ -197,6 +197,7 @@ def _plain_parameters(classifier: DAHGNNClassifier) -> dict[str, Any]:
     for name in ("model", "training"):
         if parameters[name] is not None:
             parameters[name] = asdict(parameters[name])
+    del parameters["resources"]  # they are those of the machine that fitted it
     if np.ndim(parameters["validation"]) > 0:
         parameters["validation"] = np.asarray(parameters["validation"]).tolist()
     if not isinstance(parameters["random_state"], int | np.integer):

@@ -22,7 +22,7 @@ from torch import Tensor
 from dahgnn.classifier.experts import LEAST_RIDGE, KernelModel, as_distributions, gaussian_kernel
 from dahgnn.classifier.judgement import learn_without
 from dahgnn.classifier.known import Known
-from dahgnn.classifier.opinions import Opinions
+from dahgnn.classifier.opinions import Opinions, predict_in_blocks
 from dahgnn.classifier.stacking import SELF_TRAINED, Stack
 
 Array = NDArray[Any]
@@ -68,7 +68,7 @@ def learn_again(opinions: Opinions) -> None:
         for part, stack in enumerate(_learn_stacks(opinions))
     ]
     model, left_out = fit_kernel(_prepare(opinions.features, known, rows, names), opinions.settings["kernel"])
-    said = model.predict(opinions.features)
+    said = predict_in_blocks(model, opinions.features, opinions.scratch)
     said[torch.from_numpy(rows).to(said.device)] = left_out[len(own) :]
     opinions.add(SELF_TRAINED, model.last(), said)
 

@@ -9,22 +9,17 @@ import argparse
 import io
 import itertools
 import logging
-import math
 import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dahgnn.cli.errors import describe_error, describe_shortage, is_out_of_memory, warnings_in_a_line
+from dahgnn.cli.fit_commands import read_choices, read_reading, run_fit, run_predict
 from dahgnn.cli.interruption import INTERRUPTED, TERMINATED, hearing_sigterm, is_interruption
 from dahgnn.cli.parser import make_parser
-
-if TYPE_CHECKING:
-    from dahgnn.tables.planning import Choices
-    from dahgnn.tables.sources import Reading
-    from dahgnn.tables.table import Survey
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,6 +61,8 @@ def _describe(error: Exception, options: argparse.Namespace) -> str | None:
     if is_out_of_memory(error):
         return describe_shortage(error)
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("dahgnn"):
+        if "dahgnn's extra" in str(error):  # it knows better than the command
+            return str(error)
         return f"{error.name} is not installed. It comes with dahgnn's extra '{options.extra}'."
     if isinstance(error, OSError | ValueError):
         return describe_error(error, of_fit=options.extra == "fit")
@@ -155,6 +152,7 @@ def _reproduce(options: argparse.Namespace) -> None:
                 methods=options.method,
                 device=options.device,
                 jobs=options.jobs,
+                backend=options.backend,
                 offline=options.offline,
             ),
         )
@@ -172,176 +170,6 @@ def _print_written(folder: Path, written: Sequence[Path]) -> None:
     if markdown in written:
         print(f"\n{markdown.read_text(encoding='utf-8')}")
     print(f"Written to {folder}: {', '.join(path.name for path in written)}")
-
-
-def _fit(options: argparse.Namespace) -> None:
-    from dahgnn.cli.display import Display
-    from dahgnn.cli.json_text import fit_as_json
-    from dahgnn.report.fit_files import FILES
-    from dahgnn.report.fit_folder import FitOptions, fit_table, survey_fit
-
-    folder = options.out or _default_folder(options.table)
-    chosen = FitOptions(
-        label=options.label,
-        id=options.id,
-        choices=_choices(options),
-        k=options.k,
-        seed=options.seed,
-        networks=options.networks,
-        validation=options.validation,
-        scale=options.scale,
-        class_weight=_class_weight(options.class_weight),
-        class_prior=_class_prior(options.class_prior),
-        device=options.device,
-        map=options.map,
-        parquet=options.parquet,
-        command=shlex.join(["dahgnn", *options.words]),
-        reading=_reading(options),
-        hyperedges=options.hyperedges,
-    )
-    if options.dry_run:
-        if options.json:
-            raise ValueError("A dry run has no JSON. Got --dry-run and --json. Leave one of them out.")
-        _print_survey(options.table, survey_fit(options.table, chosen))
-        return
-    with Display() as display:
-        metrics = fit_table(options.table, folder, chosen, display)
-    files = [name for name in FILES if (folder / name).exists()]
-    if options.json:
-        print(fit_as_json(metrics, folder, files))
-    else:
-        _print_metrics(metrics)
-        print(f"Written to {folder}: {', '.join(files)}")
-        _print_early_end(metrics)
-    if metrics["stopped"] == "interrupted":
-        raise KeyboardInterrupt
-
-
-def _choices(options: argparse.Namespace) -> Choices:
-    from dahgnn.tables.planning import Choices
-
-    names = ("drop", "keep", "missing", "text", "picture", "text_model")
-    return Choices(**{name: getattr(options, name) for name in names})
-
-
-def _reading(options: argparse.Namespace) -> Reading:
-    from dahgnn.tables.sources import Reading
-
-    names = ("format", "encoding", "delimiter", "decimal", "sheet")
-    return Reading(**{name: getattr(options, name) for name in names})
-
-
-def _default_folder(table: Path) -> Path:
-    """Return the folder of a fit; not by the stem of the file, as a.csv and a.npz are two tables."""
-    return Path("runs") / table.resolve().name.encode("utf-8", "replace").decode("utf-8")
-
-
-def _print_survey(path: Path, survey: Survey) -> None:
-    from dahgnn.cli.survey_text import describe_survey
-    from dahgnn.tables.messages import combined_error
-
-    print(describe_survey(survey))
-    if survey.problems:
-        raise combined_error(path, survey.problems, most=len(survey.problems))
-    print("\nNothing is wrong: a fit could start. Nothing was written.")
-
-
-def _class_weight(words: Sequence[str]) -> dict[str, float] | str | None:
-    """Return the weights of classes from ``balanced``, or from ``NAME=WEIGHT`` of some of them."""
-    if list(words) in ([], ["balanced"]):
-        return words[0] if words else None
-    return _numbers(
-        words, "The option --class-weight must be 'balanced', or NAME=WEIGHT with a weight above 0"
-    )
-
-
-def _class_prior(words: Sequence[str]) -> dict[str, float] | None:
-    """Return the shares of classes from ``NAME=SHARE`` of all of them, or of all but one."""
-    return _numbers(words, "The option --class-prior must be NAME=SHARE with a share above 0") or None
-
-
-def _numbers(words: Sequence[str], wanted: str) -> dict[str, float]:
-    """Return the numbers of classes, all above 0."""
-    numbers = {}
-    for word in words:
-        name, equals, number = word.rpartition("=")
-        try:
-            numbers[name] = float(number)
-        except ValueError:
-            numbers[name] = math.nan
-        if not (equals and 0 < numbers[name] < math.inf):
-            raise ValueError(f"{wanted}. Got '{word}'.")
-    return numbers
-
-
-def _print_metrics(metrics: Mapping[str, Any]) -> None:
-    from dahgnn.classifier.stacking import say_combination
-
-    print(f"\nLabels come from {say_combination(metrics['combination'])}.")
-    estimate = metrics["estimate"]
-    if estimate is None:
-        print("Too few labels could be held out to tell how many of them are right.")
-        return
-    accuracy, low, high = (f"{100 * estimate[name]:.1f}" for name in ("accuracy", "low", "high"))
-    held = f"judged by {estimate['n']} held-out labels"
-    print(f"About {accuracy} % of them are right (95 % confidence: {low} to {high} %), {held}.")
-    _print_assessment(metrics["assessment"], metrics["settings"]["class_prior"] is not None)
-
-
-def _print_assessment(assessment: Mapping[str, Any], shares_known: bool) -> None:
-    """Print what simple methods reach on the same labels, and how many labels are doubtful."""
-    names = {
-        "majority": "always the commonest class",
-        "logistic_regression": "logistic regression",
-        "nearest_neighbours": "5 nearest neighbours",
-    }
-    reached = {name: assessment["baselines"][key] for key, name in names.items()}
-    if assessment["accuracy"] is not None and None not in reached.values():
-        others = ", ".join(f"{name} {100 * share:.1f} %" for name, share in reached.items())
-        labels = "the held-out labels, which need not have the shares of --class-prior,"
-        labels = labels if shares_known else "the held-out labels"
-        found = f"{100 * assessment['accuracy']:.1f} % of {labels} were found"
-        print(f"{found}; on the same labels: {others}.")
-    count = assessment["doubtful_count"]
-    if count:
-        labels = "1 given label is" if count == 1 else f"{count:,} given labels are"
-        print(
-            f"{labels} doubtful: report.html and metrics.json list the clearest first, with what is likelier."
-        )
-
-
-def _print_early_end(metrics: Mapping[str, Any]) -> None:
-    if metrics["stopped"] == "interrupted":
-        count = metrics["networks"]
-        trained = "one network" if count == 1 else f"the {count} networks that were done"
-        print(f"The training was interrupted; this is of {trained}.")
-
-
-def _predict(options: argparse.Namespace) -> None:
-    from dahgnn.cli.display import Display
-    from dahgnn.cli.json_text import predictions_as_json
-    from dahgnn.report.fit_files import check_target
-    from dahgnn.report.fitted_folder import predict_table
-    from dahgnn.report.predictions import as_csv, write_predictions
-    from dahgnn.tables.formats import stem
-
-    if str(options.out) == "-":
-        if options.json:
-            raise ValueError("Only one of --json and --out - can be on the standard output. Got both.")
-        with Display() as display:
-            predictions = predict_table(options.folder, options.table, options.id, display, _reading(options))
-        sys.stdout.flush()
-        sys.stdout.buffer.write(as_csv(predictions).encode("utf-8", "backslashreplace"))
-        return
-    target = options.out or options.folder / f"{stem(options.table)}-predictions.csv"
-    check_target(target, options.folder, [options.table])
-    with Display() as display:
-        predictions = predict_table(options.folder, options.table, options.id, display, _reading(options))
-        write_predictions(target, predictions)
-    if options.json:
-        print(predictions_as_json(predictions, target))
-    else:
-        print(f"\n{len(predictions.ids):,} rows. Written to {target}")
 
 
 def _with_standard_input(
@@ -393,19 +221,19 @@ def _label(options: argparse.Namespace) -> None:
     from dahgnn.cli.display import Display
     from dahgnn.explorer.project import LabelOptions, open_project
     from dahgnn.explorer.run import Place, serve
-    from dahgnn.report.fit_folder import FitOptions
+    from dahgnn.report.fit_options import FitOptions
 
     place = Place(host=options.host, port=options.port, known_risk=options.i_know)
     chosen = LabelOptions(
         fit=FitOptions(
             label=options.label,
             id=options.id,
-            choices=_choices(options),
+            choices=read_choices(options),
             k=options.k,
             seed=options.seed,
             map=options.map,
             command=shlex.join(["dahgnn", *options.words]),
-            reading=_reading(options),
+            reading=read_reading(options),
         ),
         features=options.features,
         neighbors=options.neighbors,
@@ -436,8 +264,8 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "features": _features,
     "reproduce": _reproduce,
     "report": _report,
-    "fit": _with_standard_input(_fit),
-    "predict": _with_standard_input(_predict),
+    "fit": _with_standard_input(run_fit),
+    "predict": _with_standard_input(run_predict),
     "explain": _explain,
     "suggest": _suggest,
     "label": _label,

@@ -11,6 +11,7 @@ from typing import Any
 
 from dahgnn.classifier.explanation import Explanation
 from dahgnn.report.fitted_folder import FittedFolder, Suggestion
+from dahgnn.report.predict_folder import PredictedFolder
 from dahgnn.report.predictions import Predictions
 
 
@@ -29,6 +30,12 @@ def predictions_as_json(predictions: Predictions, target: Path) -> str:
             "file": str(target),
         }
     )
+
+
+def predicted_folder_as_json(predicted: PredictedFolder, target: Path) -> str:
+    """Return "rows", "classes" as of one file, "folder" with the predictions, and the "files" in it."""
+    said = {"rows": predicted.rows, "classes": predicted.classes}
+    return json.dumps({**said, "folder": str(target), "files": list(predicted.files)})
 
 
 def suggestions_as_json(suggestions: Sequence[Suggestion]) -> str:

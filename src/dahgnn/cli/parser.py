@@ -102,7 +102,14 @@ def _add_reproduce(commands: _Commands) -> None:
     again.add_argument("--dataset", nargs="+", metavar="NAME", help="only these datasets")
     again.add_argument("--method", nargs="+", metavar="NAME", help="only these methods")
     again.add_argument("--out", type=Path, metavar="DIR", help="results (runs/SPEC)")
-    again.add_argument("--jobs", type=int, metavar="N", help="processes (all cores)")
+    again.add_argument("--jobs", type=int, metavar="N", help="processes, or workers of a cluster (all cores)")
+    again.add_argument(
+        "--backend",
+        choices=("processes", "ray", "dask"),
+        default="processes",
+        help="where these are: here, or on the cluster that RAY_ADDRESS or DASK_SCHEDULER_ADDRESS names "
+        "(%(default)s)",
+    )
     _add_data(again)
     again.set_defaults(extra="reproduce")
 
@@ -125,7 +132,8 @@ def _add_fit(commands: _Commands) -> None:
         "table",
         type=Path,
         metavar="FILE",
-        help="a csv, parquet or npz file (a wrong ending lists all), a folder of pictures, or -",
+        help="a csv, parquet or npz file (a wrong ending lists all), a folder of Parquet files or of "
+        "pictures, or -",
     )
     own.add_argument(
         "--label", metavar="COLUMN", help="its labels; empty means unlabelled (of pictures, their folders)"
@@ -171,11 +179,69 @@ def _add_fit(commands: _Commands) -> None:
     _add_classes(own)
     own.add_argument("--parquet", action="store_true", help="write predictions.parquet, too")
     own.add_argument("--device", default="auto", help="cpu or cuda (what there is)")
+    _add_resources(own)
     own.add_argument(
-        "--dry-run", action="store_true", help="say what is understood and all that is wrong; fit nothing"
+        "--dry-run",
+        action="store_true",
+        help="say what is understood, all that is wrong, and what a fit would need; fit nothing",
     )
     _add_json(own)
     own.set_defaults(extra="fit")
+
+
+def _add_resources(parser: argparse.ArgumentParser) -> None:
+    """Add what a fit of very many rows may use, and which way it goes."""
+    parser.add_argument(
+        "--search",
+        choices=("auto", "exact", "ivf", "hnsw"),
+        default="auto",
+        help="for neighbours: exact, or one of FAISS's (by the size of the table)",
+    )
+    parser.add_argument(
+        "--recall",
+        type=float,
+        default=0.95,
+        metavar="SHARE",
+        help="of the true neighbours, that an approximate search finds (%(default)s)",
+    )
+    parser.add_argument(
+        "--batch",
+        type=_batch,
+        default="auto",
+        metavar="N",
+        help="labelled rows of an update; 0 is all rows at once (auto: 0 if memory allows)",
+    )
+    parser.add_argument(
+        "--memory", type=float, metavar="GIB", help="that the fit may use (most of what is free)"
+    )
+    parser.add_argument(
+        "--work",
+        type=Path,
+        metavar="DIR",
+        help="for arrays that memory cannot hold (the system's, such as /tmp)",
+    )
+    _add_workers(parser, "that search for neighbours")
+
+
+def _add_workers(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Add among how many processes, or workers of a cluster, work is divided."""
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help=f"processes or workers {purpose} (%(default)s)"
+    )
+    parser.add_argument(
+        "--backend",
+        choices=("processes", "ray", "dask"),
+        default="processes",
+        help="where these are (%(default)s)",
+    )
+
+
+def _batch(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if text.isdecimal():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be a number from 0 on, or auto. Got '{text}'")
 
 
 def _add_classes(parser: argparse.ArgumentParser) -> None:
@@ -238,12 +304,21 @@ def _count_or_auto(text: str) -> int | str:
 def _add_predict(commands: _Commands) -> None:
     predict = commands.add_parser("predict", help="label the rows of another file, without a new fit")
     _add_fitted(predict)
-    predict.add_argument("table", type=Path, metavar="FILE", help="with the columns of the fitted one")
+    predict.add_argument(
+        "table",
+        type=Path,
+        metavar="FILE",
+        help="with the columns of the fitted one; or a folder of such files",
+    )
     predict.add_argument("--id", metavar="COLUMN", help="names of the rows (as at the fit)")
     _add_reading(predict, "as at the fit")
     predict.add_argument(
-        "--out", type=Path, metavar="FILE", help="results, .csv or .parquet, or - (DIR/FILE-predictions.csv)"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="results, .csv or .parquet, or - (DIR/FILE-predictions.csv); of a folder, a folder",
     )
+    _add_workers(predict, "for the files of a folder")
 
 
 def _add_explain(commands: _Commands) -> None:

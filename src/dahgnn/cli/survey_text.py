@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dahgnn.cli.display import printable
 from dahgnn.tables.columns import Column
+from dahgnn.tables.large_tables import LargeSurvey
 from dahgnn.tables.table import Survey
 
 # More columns than these are not listed one by one, and names are cut at this length.
 _MOST_COLUMNS, _LONGEST_NAME = 200, 40
 
 
-def describe_survey(survey: Survey) -> str:
+def describe_survey(survey: Survey | LargeSurvey) -> str:
     """Return the notes on a table, and a line for each column that was understood."""
     lines = [printable(note) for note in survey.notes]
     if survey.columns:

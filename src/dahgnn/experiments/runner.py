@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
-import time
-import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from pickle import PicklingError
-from threading import Thread
 from typing import Any
 
 import torch
 
 from dahgnn.baselines.registry import NetworkKind, find_kind
+from dahgnn.checks import ANY
 from dahgnn.experiments.datasets import Task
 from dahgnn.experiments.fit_jobs import fit_jobs
 from dahgnn.experiments.jobs import Experiment, Job, plan
@@ -31,6 +24,8 @@ from dahgnn.experiments.spec import Spec
 from dahgnn.experiments.spec_file import read_spec
 from dahgnn.files.atomic import replacing
 from dahgnn.files.jsonl import Line, append_lines, lock_folder, repair_last_line
+from dahgnn.shards import spread
+from dahgnn.workers import count_workers
 
 Progress = Callable[[int, int, str], None]
 
@@ -43,6 +38,7 @@ def run_experiment(
     methods: Sequence[str] | None = None,
     device: str = "cpu",
     jobs: int | None = None,
+    backend: str = "processes",
     progress: Progress | None = None,
 ) -> int:
     """Run what is missing of an experiment, and append its lines.
@@ -60,9 +56,11 @@ def run_experiment(
     device : str
         "cpu" or a CUDA device.
     jobs : int, optional
-        Processes; by default all cores. Each has one thread. They are joblib's, so that its
-        ``parallel_config`` can choose others, also on other machines. On a GPU networks train in this
-        process, which then keeps a core, and beside it the methods that need none in others.
+        Workers, each with one thread; by default one for each core of this machine or of the cluster. On a
+        GPU networks train in this process, which then keeps a core, and beside it the methods that need none
+        in others.
+    backend : {"processes", "ray", "dask"}
+        Where the workers are, see `dahgnn.shards.run_shards`. A run whose worker dies is done by another.
     progress : callable
         Gets how many fits are done, how many there are, and what was done last.
 
@@ -85,7 +83,7 @@ def run_experiment(
         done = len(every) - len(todo)
         tell = progress or (lambda *_: None)
         tell(done, len(every), "")
-        for new in _work(experiment, todo, device, jobs):
+        for new in _work(experiment, todo, device, jobs, backend):
             append_lines(file, new)
             done += len(new)
             tell(done, len(every), _describe(experiment, new[-1]))
@@ -122,63 +120,30 @@ def _describe(experiment: Experiment, line: Line) -> str:
     return f"{title}, {line['dataset']}, {line['labels']} labels: {percent:.2f} %"
 
 
-def _work(experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | None) -> Iterator[list[Line]]:
+def _work(
+    experiment: Experiment, todo: Sequence[Job], device: str, jobs: int | None, backend: str
+) -> Iterator[list[Line]]:
     """Yield the lines of jobs, some at a time, in any order; those of other processes come last.
 
     These are classical methods, quick to do again if the networks' training is killed.
     """
-    from joblib import Parallel, cpu_count, delayed
-
     together, alone = group_jobs(experiment, todo, device)
-    cores = max(1, cpu_count() - bool(together))  # one is for the networks here
-    jobs = min(cores if jobs is None else jobs, len(alone))
-    if jobs <= 1:
+    where: dict[str, Any] = {"cluster": backend}
+    if backend == "processes":
+        # One core is for the networks here.
+        jobs = min(max(1, count_workers(None, ANY) - bool(together)) if jobs is None else jobs, len(alone))
+        # Processes that share a machine slow each other down: whoever reads the seconds must know.
+        where = {"processes": jobs}
+    if jobs in (0, 1) or len(alone) <= 1:
         yield from (fit_jobs(experiment, group, device) for group in together + alone)
         return
-    parallel = Parallel(
-        n_jobs=jobs,
-        return_as="generator_unordered",
-        max_nbytes="1M",
-        # At the start of a process, for one that waits for its first fit must not stay behind, either.
-        initializer=_belong_to,
-        initargs=(os.getpid(),),
-    )
-    spec, tasks, work = experiment.spec, experiment.tasks, delayed(_fit_elsewhere)
-    fits = (work(spec, tasks[group[0].dataset], group, device, os.getpid()) for group in alone)
-    with _sharing_data(), _closing(parallel(fits)) as started:
+    spec, tasks = experiment.spec, experiment.tasks
+    calls = [(spec, tasks[group[0].dataset], group, device) for group in alone]
+    with contextlib.closing(spread(_fit_elsewhere, calls, jobs=jobs, backend=backend)) as started:
         for group in together:
             yield fit_jobs(experiment, group, device)
-        for lines in started:
-            # Processes that share a machine slow each other down: whoever reads the seconds must know.
-            yield [line | {"device": line["device"] | {"processes": jobs}} for line in lines]
-
-
-@contextlib.contextmanager
-def _closing(started: Generator[list[Line], None, None]) -> Iterator[Generator[list[Line], None, None]]:
-    """End what still runs with the block; that some of it was for nothing goes without saying."""
-    try:
-        yield started
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            started.close()
-
-
-@contextlib.contextmanager
-def _sharing_data() -> Iterator[None]:
-    """Say what to do when data cannot be shared with other processes, or one of them is gone."""
-    try:
-        yield
-    except BrokenProcessPool as error:
-        raise OSError(
-            "A process that fitted was ended from outside, or could not start: is there enough memory? All "
-            "fits before are kept. Start again, perhaps with fewer processes ('--jobs 1')."
-        ) from error
-    except PicklingError as error:
-        raise OSError(
-            "The data could not be shared with other processes: is there room for temporary files? Set "
-            "JOBLIB_TEMP_FOLDER to another folder, or use one process ('--jobs 1')."
-        ) from error
+        for _, lines in started:
+            yield [line | {"device": line["device"] | where} for line in lines]
 
 
 def group_jobs(
@@ -196,45 +161,7 @@ def group_jobs(
     return list(together.values()), alone
 
 
-def _fit_elsewhere(spec: Spec, task: Task, group: list[Job], device: str, parent: int) -> list[Line]:
+def _fit_elsewhere(spec: Spec, task: Task, group: list[Job], device: str) -> list[Line]:
     """Fit in a process of its own, which has one thread."""
-    end_with(parent)
     torch.set_num_threads(1)
     return fit_jobs(Experiment(spec, {task.name: task}), group, device)
-
-
-def _belong_to(parent: int) -> None:
-    """Begin as a process that ends with its parent, or at once if the parent is already gone."""
-    # The process 1 takes the children of those that are gone. In a container it may be the parent itself.
-    if os.getppid() == 1 != parent or not _is_alive(parent):
-        os._exit(1)
-    # These reach all processes of a terminal or a service. Only the parent acts, and ends this one.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    end_with(parent)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-@lru_cache(maxsize=1)
-def end_with(parent: int) -> None:
-    """End this process soon after its parent: one that was killed could not tell it.
-
-    A process with another parent, as on a cluster, is left alone.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    if os.getppid() == parent:
-        Thread(target=watch, daemon=True).start()

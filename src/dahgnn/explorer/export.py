@@ -12,7 +12,8 @@ from typing import Any
 from dahgnn.explorer.rows import Rows
 from dahgnn.progress import Observer
 from dahgnn.report.fit_files import FILES, as_utf8, check_inputs_stay, owning
-from dahgnn.report.fit_folder import FitOptions, fit_to_folder
+from dahgnn.report.fit_folder import fit_to_folder
+from dahgnn.report.fit_options import FitOptions
 
 Columns = Mapping[str, Sequence[Any]]
 

@@ -27,7 +27,7 @@ from dahgnn.explorer.trainer import StoppedError
 from dahgnn.graph.scaling import choose_scaling
 from dahgnn.progress import Observer, Progress
 from dahgnn.report.fit_files import MODEL
-from dahgnn.report.fit_folder import FitOptions, make_classifier
+from dahgnn.report.fit_options import FitOptions, make_classifier
 
 Array = NDArray[Any]
 

@@ -229,6 +229,7 @@ def _of_fit(folder: Path, others: Sequence[object]) -> Rows:
             "Leave --label, --id and --features out, or name the table itself."
         )
     fitted = FittedFolder.open(folder)
+    ids = fitted.needed_names("A fit to go on from")
     ensemble = fitted.classifier.ensemble_
     shift, factor = ensemble.scaling.shift, ensemble.scaling.factor
     scaled = ensemble.features[:, :-1].double()
@@ -246,7 +247,7 @@ def _of_fit(folder: Path, others: Sequence[object]) -> Rows:
         names=names,
         columns=fitted.columns,
         labels=tuple(fitted.labels),
-        ids=tuple(fitted.ids),
+        ids=tuple(ids),
         source=shown,
         notes=tuple(notes),
     )

@@ -7,6 +7,8 @@ leaves the old files or the new ones.
 
 Files of the old and of the new lot never stand beside each other, either: all old files but the first are
 removed before the first new one arrives. Other files of the folder are left alone.
+
+A name that ends in "/" is that of a folder within, which is exchanged whole. It has files alone.
 """
 
 from __future__ import annotations
@@ -22,15 +24,17 @@ from pathlib import Path
 _STAGED, _READY = ".staged", ".ready"
 # Beside them stands which files are to arrive, and which are to go.
 _PLAN = "plan.json"
+# What a folder that leaves is called until its files are removed.
+_GONE = ".gone-"
 
 
 @contextmanager
 def exchanging(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     """Yield an empty folder whose files take the place of those called ``names`` when the block ends well.
 
-    A file of that name which the block does not write is removed. The first name is that of the file which
-    readers depend on: it is there at any moment. Only one process at a time may do this in a folder, and
-    `settle` must have been called before.
+    A file of that name which the block does not write is removed. The first name is that of the file, and no
+    folder, which readers depend on: it is there at any moment. Only one process at a time may do this in a
+    folder, and `settle` must have been called before.
 
     Examples
     --------
@@ -81,10 +85,18 @@ def is_unsettled(folder: Path) -> bool:
 
 
 def check_replaceable(folder: Path, names: Sequence[str]) -> None:
-    """Refuse a folder where something else than a file has one of the names: it could not be replaced."""
+    """Refuse a folder where something else than a file has one of the names: it could not be replaced.
+
+    A folder of files is replaced if the name is that of one, and it has nothing else in it.
+    """
     for name in names:
         path = folder / name
-        if os.path.lexists(path) and not path.is_file() and not path.is_symlink():
+        if not os.path.lexists(path):
+            continue
+        if name.endswith("/"):
+            if path.is_symlink() or not path.is_dir() or not all(each.is_file() for each in path.iterdir()):
+                raise FileExistsError(f"{path} must be a folder of files to be replaced. Got something else.")
+        elif not path.is_file() and not path.is_symlink():
             raise FileExistsError(f"{path} must be a file to be replaced. Got a folder or device.")
 
 
@@ -92,8 +104,10 @@ def _write_plan(folder: Path, stage: Path, names: Sequence[str]) -> None:
     """Write down what is to be done, and see that all of it is on the disk."""
     arriving = [name for name in names if (stage / name).exists()]
     for name in arriving:
-        if (folder / name).is_file():
+        if (folder / name).is_file() or (folder / name).is_dir():
             (stage / name).chmod((folder / name).stat().st_mode & 0o7777)
+        for path in (stage / name).iterdir() if name.endswith("/") else ():
+            _sync(path)
         _sync(stage / name)
     plan = {"arriving": arriving, "leaving": [name for name in names if name not in arriving]}
     (stage / _PLAN).write_text(json.dumps(plan), encoding="utf-8")
@@ -122,12 +136,25 @@ def _finish(folder: Path, names: Sequence[str]) -> None:
         waiting = [name for name in arriving if (ready / name).exists()]
         # As long as the first one waits, all that has these names is old. Afterwards none of it is left.
         for name in (*leaving, *waiting[1:]):
-            (folder / name).unlink(missing_ok=True)
+            _remove(folder / name, ready)
         for name in waiting:
             (ready / name).replace(folder / name)
         _sync(folder)
         (ready / _PLAN).unlink()
+    for path in ready.glob(f"{_GONE}*"):
+        shutil.rmtree(path)
     ready.rmdir()  # it fails, and loses nothing, if there is something in it
+
+
+def _remove(path: Path, ready: Path) -> None:
+    """Remove a file, or a folder in one step: its files are removed when all else is done."""
+    if path.is_dir() and not path.is_symlink():
+        gone = ready / f"{_GONE}{path.name}"
+        if gone.exists():  # which a cut-off exchange has left
+            shutil.rmtree(gone)
+        path.rename(gone)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _read_plan(ready: Path, names: Sequence[str]) -> tuple[list[str], list[str]]:

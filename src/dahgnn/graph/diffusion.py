@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,8 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dahgnn.files.scratch import IN_MEMORY, Scratch
 from dahgnn.graph.neighbours import Neighbors
-from dahgnn.threads import one_thread
+from dahgnn.kernels.cpu.memory import kept_memory
+from dahgnn.ops.matrices import MANY_ROWS, sparse_product
+from dahgnn.threads import threads_for
 
 logger = logging.getLogger(__name__)
 
@@ -29,15 +32,21 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 CPU = torch.device("cpu")
-# Residual at which a solution counts as found, relative to the right-hand side.
-_TOLERANCE = 1e-5
-# Steps at the most. The systems that need so many are those without a prior, whose labels are far away.
-_MOST_STEPS = 2000
+# Residual at which a solution counts as found, relative to the right-hand side; and where rows are many.
+_TOLERANCE, _TOLERANCE_OF_MANY = 1e-5, 1e-3
+# Steps at the most. The systems that need so many are those without a prior, whose labels are far away. Many
+# rows have so few steps that labels come everywhere, but rows far from all of them do not settle.
+_MOST_STEPS, _MOST_STEPS_OF_MANY = 2000, 100
+_MANY = 200_000
 # Steps after which a GPU is asked whether it is enough: the host waits for the answer.
 _STEPS_A_LOOK = 6
+# Pairs that are weighed at a time, where there may be very many of them.
+_PAIRS = 1 << 22
 # Share of the degrees that is added to Poisson learning's Laplacian. It makes the system positive, so that a
 # component without a label is no special case, and keeps far labels from counting as much as near ones.
 POISSON_DAMPING = 0.01
+# Numbers of a vector of unknowns at the most, of which conjugate gradients hold eight.
+_MOST_NUMBERS = 1 << 26
 
 
 def similarities_of(neighbors: Neighbors) -> Array:
@@ -77,12 +86,15 @@ class SimilarityGraph:
         The sums of its rows, D; one for a node that is similar to nobody.
     device, dtype
         Where and how precisely systems are solved.
+    scratch : Scratch
+        Where large matrices are.
     """
 
     similarities: csr_array
     degrees: Array
     device: torch.device = CPU
     dtype: torch.dtype = torch.float64
+    scratch: Scratch = IN_MEMORY
 
     @classmethod
     def from_neighbors(cls, neighbors: Neighbors, **where: Any) -> SimilarityGraph:
@@ -91,21 +103,17 @@ class SimilarityGraph:
         These are the weights of Calder et al. (2020). A row that is among its own neighbours is not similar
         to itself: it would count in its degree and tell nothing.
         """
-        from scipy.sparse import csr_array
-
-        weights = similarities_of(neighbors)
-        n, k = weights.shape
-        owners = np.repeat(np.arange(n), k)
-        there = neighbors.indices.cpu().numpy().ravel()
-        others = owners != there
-        directed = csr_array((weights.ravel()[others], (owners[others], there[others])), shape=(n, n))
-        return cls.from_matrix((directed + directed.T) / 2, **where)
+        directed = _directed(neighbors, _numpy_type(where.get("dtype", torch.float64)))
+        both = directed + directed.T
+        both.data /= 2
+        return cls.from_matrix(both, **where)
 
     @classmethod
     def from_matrix(cls, similarities: csr_array, **where: Any) -> SimilarityGraph:
         """Take a symmetric sparse matrix of non-negative numbers."""
-        degrees = np.asarray(similarities.sum(axis=1)).ravel()
-        return cls(similarities, np.where(degrees > 0, degrees, 1), **where)
+        degrees = _sums_of_rows(similarities)
+        kept = _stored(similarities, where.get("scratch", IN_MEMORY))
+        return cls(kept, np.where(degrees > 0, degrees, 1), **where)
 
     def __len__(self) -> int:
         return len(self.degrees)
@@ -159,21 +167,20 @@ class SimilarityGraph:
         -------
         Tensor, (n, problems, c)
         """
-        fixed = self._zeros(given)
-        free = torch.ones_like(fixed[..., :1])
-        places = self._places(given)
-        fixed[places] = self._tensor(np.concatenate([each.values for each in given]))
-        free[places] = 0
-        # With v = D^(1/2) u and S = D^(-1/2) W D^(-1/2), zero at the fixed nodes: ((1 + λ) − S) v = right.
-        right = self._spread(self._roots * fixed)
-        if priors is not None:
-            right += strength * self._roots * priors.to(self.device, self.dtype)
-        right *= free
-
-        def multiply(vectors: Tensor) -> Tensor:
-            return (1 + strength) * vectors - free * self._spread(vectors)
-
-        return _as_probabilities(fixed + _solve(multiply, right) / self._roots)
+        found = self._zeros(given)
+        for own, problems, classes in self._divided(given):
+            fixed = self._zeros(own)
+            free = torch.ones_like(fixed[..., :1])
+            places = self._places(own)
+            fixed[places] = self._tensor(np.concatenate([each.values for each in own]))
+            free[places] = 0
+            # With v = D^(1/2) u and S = D^(-1/2) W D^(-1/2), zero at fixed nodes: ((1 + λ) − S) v = right.
+            right = self._spread(self._roots * fixed)
+            if priors is not None:
+                right += strength * self._roots * priors[:, problems, classes].to(self.device, self.dtype)
+            right *= free
+            found[:, problems, classes] = fixed + self._solve(right, strength, free) / self._roots
+        return _as_probabilities(found)
 
     def spread_poisson(
         self,
@@ -209,14 +216,41 @@ class SimilarityGraph:
         flows = []
         for nodes, values, weights in given:
             counts = np.ones(len(nodes)) if weights is None else weights
-            flows.append(counts[:, None] * (values - counts @ values / counts.sum()))
-        right = self._zeros(given)
-        right.index_put_(self._places(given), self._tensor(np.concatenate(flows)), accumulate=True)
+            flows.append(Given(nodes, counts[:, None] * (values - counts @ values / counts.sum())))
+        found = self._zeros(given)
+        for own, problems, classes in self._divided(flows):
+            right = self._zeros(own)
+            sources = self._tensor(np.concatenate([each.values for each in own]))
+            right.index_put_(self._places(own), sources, accumulate=True)
+            found[:, problems, classes] = self._solve(right / self._roots, damping) / self._roots
+        return found
+
+    def _divided(self, given: Sequence[Given]) -> Iterator[tuple[Sequence[Given], slice, slice]]:
+        """Yield problems, and which of them and of their classes these are, as many as memory has room for.
+
+        They do not depend on each other, and where all fit they share each pass over the graph.
+        """
+        n_classes = given[0].values.shape[1]
+        if len(self) * len(given) * n_classes <= _MOST_NUMBERS:
+            yield given, slice(None), slice(None)
+            return
+        step = min(n_classes, max(1, _MOST_NUMBERS // len(self)))
+        for number, each in enumerate(given):
+            for start in range(0, n_classes, step):
+                classes = slice(start, start + step)
+                one = each._replace(values=each.values[:, classes])
+                yield [one], slice(number, number + 1), classes
+
+    def _solve(self, right: Tensor, strength: float, free: Tensor | None = None) -> Tensor:
+        """Solve ((1 + λ) − S) v = right, with S zero where a node is not free."""
 
         def multiply(vectors: Tensor) -> Tensor:
-            return (1 + damping) * vectors - self._spread(vectors)
+            spread = self._spread(vectors)
+            return (1 + strength) * vectors - (spread if free is None else free * spread)
 
-        return _solve(multiply, right / self._roots) / self._roots
+        # Many small steps have one thread: several would wait for each other.
+        with threads_for(len(self) if len(self) >= MANY_ROWS else 0), kept_memory():
+            return _solve(multiply, right)
 
     def _places(self, given: Sequence[Given]) -> tuple[Tensor, Tensor]:
         """Return the nodes of all problems, one behind the other, and the problem of each."""
@@ -239,13 +273,10 @@ class SimilarityGraph:
     @cached_property
     def _spread(self) -> Callable[[Tensor], Tensor]:
         """What multiplies vectors (n, problems, c) with S = D^(-1/2) W D^(-1/2)."""
-        from scipy.sparse import diags_array
-
-        inverse = diags_array(1 / np.sqrt(self.degrees))
-        matrix = (inverse @ self.similarities @ inverse).tocsr()
-        matrix.data = matrix.data.astype(np.float64 if self.dtype == torch.float64 else np.float32)
-        if self.device.type == "cpu":  # scipy's product is there on every machine, and as fast as torch's
-            return lambda vectors: torch.from_numpy(matrix @ vectors.flatten(1).numpy()).view_as(vectors)
+        matrix = _scaled(self.similarities, 1 / np.sqrt(self.degrees), _numpy_type(self.dtype))
+        matrix.data = self.scratch.store(torch.from_numpy(matrix.data)).numpy()
+        if self.device.type == "cpu":
+            return lambda vectors: sparse_product(matrix, vectors.flatten(1)).view_as(vectors)
         with warnings.catch_warnings():  # torch calls such matrices a beta
             warnings.filterwarnings("ignore", "Sparse (CSR|invariant)", UserWarning)
             there = torch.sparse_csr_tensor(
@@ -258,7 +289,80 @@ class SimilarityGraph:
         return lambda vectors: (there @ vectors.flatten(1)).view_as(vectors)
 
 
-@one_thread()
+def _numpy_type(dtype: torch.dtype) -> type[np.floating[Any]]:
+    return np.float64 if dtype == torch.float64 else np.float32
+
+
+def _stored(matrix: csr_array, scratch: Scratch) -> csr_array:
+    """Return a sparse matrix whose arrays are in files, if they are large and there is a place for them."""
+    if not scratch.is_on_disk:
+        return matrix
+    for name in ("data", "indices", "indptr"):
+        setattr(matrix, name, scratch.store(torch.from_numpy(getattr(matrix, name))).numpy())
+    return matrix
+
+
+def _directed(neighbors: Neighbors, dtype: type[np.floating[Any]]) -> csr_array:
+    """Return how similar each row is to its neighbours, (n, n); a row is not similar to itself."""
+    from scipy.sparse import csr_array
+
+    n, k = neighbors.indices.shape
+    # SciPy computes with four bytes for a place where all places fit, the twice as many of the sum as well.
+    places = np.int32 if 2 * n * k < 2**31 else np.int64
+    weights, there = np.empty((n, k), dtype), np.empty((n, k), places)
+    step = max(1, _PAIRS // k)
+    for start in range(0, n, step):
+        some = Neighbors(neighbors.indices[start : start + step], neighbors.distances[start : start + step])
+        weights[start : start + step] = similarities_of(some)
+        there[start : start + step] = some.indices.cpu().numpy()
+    offsets = np.arange(0, n * k + 1, k, dtype=places)
+    directed = csr_array((weights.ravel(), there.ravel(), offsets), shape=(n, n))
+    directed.sum_duplicates()  # sorts the places of each row as well
+    return _without_diagonal(directed) if directed.diagonal().any() else directed
+
+
+def _without_diagonal(matrix: csr_array) -> csr_array:
+    """Return a sparse matrix without the entries of its diagonal."""
+    from scipy.sparse import csr_array
+
+    owners = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
+    others = owners != matrix.indices
+    counts = np.bincount(owners[others], minlength=matrix.shape[0])
+    offsets = np.concatenate([[0], counts.cumsum()]).astype(matrix.indptr.dtype)
+    return csr_array((matrix.data[others], matrix.indices[others], offsets), shape=matrix.shape)
+
+
+def _blocks_of_rows(matrix: csr_array) -> Iterator[tuple[slice, slice]]:
+    """Yield rows and their entries, some at a time, so that what is computed of them is never large."""
+    n = matrix.shape[0]
+    step = max(1, _PAIRS * n // max(matrix.nnz, 1))
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        yield slice(start, stop), slice(int(matrix.indptr[start]), int(matrix.indptr[stop]))
+
+
+def _sums_of_rows(matrix: csr_array) -> Array:
+    """Return the sums of the rows in float64, whatever the type of the entries."""
+    sums = np.zeros(matrix.shape[0])
+    for rows, entries in _blocks_of_rows(matrix):
+        sizes = np.diff(matrix.indptr[rows.start : rows.stop + 1])
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        sums[rows] = np.bincount(owners, matrix.data[entries], minlength=len(sizes))
+    return sums
+
+
+def _scaled(matrix: csr_array, factors: Array, dtype: type[np.floating[Any]]) -> csr_array:
+    """Return a sparse matrix with rows and columns multiplied by factors (n,); it shares the places."""
+    from scipy.sparse import csr_array
+
+    data = np.empty(matrix.nnz, dtype)
+    for rows, entries in _blocks_of_rows(matrix):
+        sizes = np.diff(matrix.indptr[rows.start : rows.stop + 1])
+        own = np.repeat(factors[rows], sizes)
+        data[entries] = own * matrix.data[entries] * factors[matrix.indices[entries]]
+    return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
 def _solve(multiply: Callable[[Tensor], Tensor], right: Tensor) -> Tensor:
     """Solve a positive system for many right-hand sides at a time, (n, problems, c), by conjugate gradients.
 
@@ -267,9 +371,10 @@ def _solve(multiply: Callable[[Tensor], Tensor], right: Tensor) -> Tensor:
     solution, residual = torch.zeros_like(right), right.clone()
     direction = residual.clone()
     squares = (residual * residual).sum(0)
-    enough = _TOLERANCE**2 * squares
+    many = len(right) >= _MANY
+    enough = (_TOLERANCE_OF_MANY if many else _TOLERANCE) ** 2 * squares
     look_every = _STEPS_A_LOOK if right.is_cuda else 1
-    for number in range(_MOST_STEPS):
+    for number in range(_MOST_STEPS_OF_MANY if many else _MOST_STEPS):
         if number % look_every == 0 and bool((squares <= enough).all()):
             break
         product = multiply(direction)
@@ -280,12 +385,14 @@ def _solve(multiply: Callable[[Tensor], Tensor], right: Tensor) -> Tensor:
         before, squares = squares, (residual * residual).sum(0)
         direction.mul_(torch.where(before > 0, squares / before, 0)).add_(residual)
     else:
-        logger.warning("Conjugate gradients ended after %d steps, short of their tolerance.", _MOST_STEPS)
+        level = logging.DEBUG if many else logging.WARNING
+        logger.log(level, "Conjugate gradients ended after %d steps, short of their tolerance.", number + 1)
     return solution
 
 
 def _as_probabilities(values: Tensor) -> Tensor:
-    """Make rows sum to one; a row without anything positive is the same for all classes."""
-    values = values.clamp_min(0)
+    """Make rows sum to one, in place; a row without anything positive is the same for all classes."""
+    values.clamp_min_(0)
     total = values.sum(-1, keepdim=True)
-    return torch.where(total > 0, values / torch.where(total > 0, total, 1), 1 / values.shape[-1])
+    values.div_(torch.where(total > 0, total, 1))
+    return values.masked_fill_(total <= 0, 1 / values.shape[-1])

@@ -40,7 +40,7 @@ class ExhaustiveSearch:
     k : int
         Neighbours of each.
     tile : int or None
-        See `dahgnn.graph.neighbours.knn`.
+        See `dahgnn.graph.nearest.knn`.
     owner : str
         The name that errors give to the caller.
     among : int, optional
@@ -50,18 +50,12 @@ class ExhaustiveSearch:
     def __init__(
         self, points: Tensor, k: int, tile: int | None, owner: str, among: int | None = None
     ) -> None:
-        largest = float(torch.stack(points.aminmax()).abs().max())
-        if largest > _LARGEST:
-            expected = f"at most {_LARGEST:g} in size"
-            raise bad_value("features", owner, expected, f"{largest:g}", "Scale them first.")
         if tile is None:
-            tile = math.isqrt(_tile_size(points))
+            tile = math.isqrt(tile_size(points))
         check_count("tile", tile, owner)
         self.points, self.k, self.area = points, k, tile**2
         self.among = len(points) if among is None else among
-        # A power of two scales exactly. In float64 only very small features need it, whose squares would
-        # vanish.
-        self.scale = 2.0 ** min(1000, -math.frexp(largest)[1]) if 0 < largest < 1 / _LARGEST else 1.0
+        self.scale = exact_scale(points, owner)
         # All candidates, and the bound for all others. A point is no candidate of its own.
         self.length = min(k + _SPARE, self.among - (among is None)) + 1
         # Low and wide: only the bounds among the rows of a tile are computed twice.
@@ -74,14 +68,14 @@ class ExhaustiveSearch:
         return indices, (squares.sqrt() / self.scale).to(self.points.dtype)
 
     def run_for_others(self) -> tuple[Tensor, Tensor]:
-        """Return the same for the points behind the first ``among``."""
+        """Return the same for the points behind the first ``among``, with distances in float64."""
         others = torch.arange(self.among, len(self.points), device=self.points.device)
         found = []
         for rows in others.split(max(1, self.area // self.among)):
             shortlist = self._scan(rows, self.coarse_bounds)
             found.append(self._resolve(rows, shortlist, self.coarse_bounds))
         indices, squares = (torch.cat(parts) for parts in zip(*found, strict=True))
-        return indices, (squares.sqrt() / self.scale).to(self.points.dtype)
+        return indices, squares.sqrt() / self.scale
 
     @cached_property
     def coarse_bounds(self) -> _LowerBounds:
@@ -304,11 +298,30 @@ def _group_minima(tile: Tensor) -> Tensor:
     return torch.amin(tile.T.unflatten(0, (_GROUP, -1)), 0).T
 
 
-def _tile_size(points: Tensor) -> int:
+def exact_scale(points: Tensor, owner: str) -> float:
+    """Return the power of two by which points (n, d) are multiplied for their squares to be in range.
+
+    A power of two rounds nothing. In float64 only very small features need another than one: their squares
+    would vanish.
+
+    Raises
+    ------
+    ValueError
+        If the points are too large.
+    """
+    largest = float(torch.stack(points.aminmax()).abs().max())
+    if largest > _LARGEST:
+        expected = f"at most {_LARGEST:g} in size"
+        raise bad_value("features", owner, expected, f"{largest:g}", "Scale them first.")
+    return 2.0 ** min(1000, -math.frexp(largest)[1]) if 0 < largest < 1 / _LARGEST else 1.0
+
+
+def tile_size(points: Tensor) -> int:
+    """Return how many bounds a tile may hold on the device of the points."""
     return _TILE if points.device.type == "cpu" else _TILE_GPU
 
 
 def _rows_at_a_time(points: Tensor) -> int:
     """Return how many rows of float64 numbers go through several steps at a time."""
     # On the CPU few enough to stay in its caches, and no fewer: each step waits for all threads.
-    return max(1, _tile_size(points) // 8 // points.shape[1])
+    return max(1, tile_size(points) // 8 // points.shape[1])

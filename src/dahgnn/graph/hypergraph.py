@@ -363,7 +363,9 @@ class Hypergraph:
     @cached_property
     def to_nodes(self) -> Incidence:
         """The incidences on the way from hyperedges to nodes: the product with H."""
-        return Incidence(self.by_node, self.by_hyperedge, self.by_node.owners(), self.positions.argsort())
+        back = torch.empty_like(self.positions)
+        back[self.positions] = torch.arange(len(back), device=self.device)  # sorts without comparing
+        return Incidence(self.by_node, self.by_hyperedge, self.by_node.owners(), back)
 
     @cached_property
     def node_degrees(self) -> Tensor:

@@ -55,7 +55,7 @@ class LocalScale:
     def among_both(self, k: int) -> tuple[Neighbors, Neighbors]:
         """Find the k nearest other points of every point by the scaled distance, and by the plain one."""
         check_neighbours(k, self.n_points, "LocalScale.among")
-        most = min(max(_TIMES * k, NEAREST_CANDIDATES), self.n_points - 1)
+        most = count_candidates(k, self.n_points)
         found = self._candidates
         if found is None or found.indices.shape[1] < most:
             found = self.search.among(most)
@@ -69,17 +69,27 @@ class LocalScale:
         """Find the k nearest points of every row by the scaled distance, and by the plain one."""
         check_count("k", k, "LocalScale.query")
         found = self.search.query(rows, min(max(_TIMES * k, NEAREST_CANDIDATES), self.n_points))
-        own = found.distances[:, :_NEAREST].mean(1).clamp_min(self._floor())
+        own = mean_distances(found).clamp_min(self._floor())
         return choose_by_scale(found, own, self.scales, k), found.first(k)
 
     def _measure(self) -> Tensor:
         """Return μ of every point, and keep the candidates that were found on the way."""
         self._candidates = self.search.among(min(NEAREST_CANDIDATES, self.n_points - 1))
-        return bounded_scales(self._candidates.distances[:, :_NEAREST].mean(1))
+        return bounded_scales(mean_distances(self._candidates))
 
     def _floor(self) -> float:
         """Return the smallest scale that a new row may have, by the same rule as for the points."""
         return _SMALLEST * float(self.scales.median())
+
+
+def count_candidates(k: int, n_points: int) -> int:
+    """Return how many neighbours by plain distance are needed to choose k of n points by local scale."""
+    return min(max(_TIMES * k, NEAREST_CANDIDATES), n_points - 1)
+
+
+def mean_distances(found: Neighbors) -> Tensor:
+    """Return the mean distance of each row to its nearest, (q,)."""
+    return found.distances[:, :_NEAREST].mean(1)
 
 
 def bounded_scales(means: Tensor) -> Tensor:
@@ -110,7 +120,7 @@ def choose_by_scale(found: Neighbors, own: Tensor, theirs: Tensor, k: int) -> Ne
     """
     indices, order = found.indices.sort(1)
     distances = found.distances.gather(1, order).double()
-    scaled = distances / (own.double().unsqueeze(1) * theirs.double()[indices]).sqrt()
+    scaled = distances / (own.double().unsqueeze(1) * theirs[indices].double()).sqrt()
     scaled, order = scaled.sort(dim=1, stable=True)
     kept = Neighbors(indices.gather(1, order), scaled.to(found.distances.dtype))
     return kept.first(k)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dahgnn.checks import bad_value, check_choice
 from dahgnn.config import SCALES
+from dahgnn.files.scratch import IN_MEMORY, Scratch
 
 # Who is named in errors.
 _OWNER = "DAHGNNClassifier"
@@ -21,6 +22,8 @@ _LENGTH = 3.0
 # networks, and under 0.1 for tables of measures in their own units.
 _EFFECTIVE_SHARE = 0.2
 _ROWS_AT_ONCE = 1024
+# Numbers of which the deviation is computed at a time.
+_NUMBERS_AT_ONCE = 1 << 25
 # Squares of smaller numbers have few digits in float64, or are 0.
 _SMALL = 1e-140
 # Squares of differences that are a ten-thousandth of it are still whole in float32.
@@ -47,13 +50,14 @@ class Scaling:
     factor: Tensor
     words: Tensor | None = None
 
-    def apply(self, rows: NDArray[Any]) -> Tensor:
+    def apply(self, rows: NDArray[Any], scratch: Scratch = IN_MEMORY) -> Tensor:
         """Return the scaled rows and a column of ones, (n, d + 1) of float32.
 
         The ones are the bias that the network has not: without them it could not tell a group of rows in the
         middle from the middle of all. Distances do not see them.
         """
-        scaled = torch.ones((len(rows), rows.shape[1] + 1), dtype=torch.float32)
+        scaled = scratch.empty((len(rows), rows.shape[1] + 1))
+        scaled[:, -1] = 1
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             block = rows[start : start + _ROWS_AT_ONCE]
             if self.words is not None:
@@ -140,9 +144,19 @@ def _deviation(rows: NDArray[Any], largest: NDArray[Any]) -> NDArray[Any]:
     """Return the standard deviation of each column; tiny columns are enlarged while it is computed."""
     tiny = (largest > 0) & (largest < _SMALL)
     if not tiny.any():
-        return np.asarray(rows.std(0, dtype=np.float64))
+        return _deviation_in_blocks(rows) if rows.size > _NUMBERS_AT_ONCE else rows.std(0, dtype=np.float64)
     unit = np.where(tiny, np.exp2(np.frexp(largest)[1]), 1.0)  # a power of two, so that nothing is rounded
     return np.asarray((rows / unit).std(0) * unit)
+
+
+def _deviation_in_blocks(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return the standard deviation of each column without a copy of all rows."""
+    mean = rows.mean(0, dtype=np.float64)
+    squares = np.zeros(rows.shape[1])
+    step = max(1, _NUMBERS_AT_ONCE // rows.shape[1])
+    for start in range(0, len(rows), step):
+        squares += np.square(rows[start : start + step] - mean).sum(0)
+    return np.asarray(np.sqrt(squares / len(rows)))
 
 
 def _is_unequal(deviation: NDArray[Any]) -> bool:

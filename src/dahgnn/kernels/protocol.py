@@ -40,12 +40,16 @@ class Mask(NamedTuple):
         Other units fall at each of the places where a network drops some.
     rate : float
         How many of the units fall, from 0 to 1.
+    numbers : Tensor of int64, (n,), or None
+        The numbers of the rows, where they are some of many: a row then loses the units that it would lose
+        among all. None means that they are all, 0, 1, and so on. The kernels of the CPU alone read it.
     """
 
     seeds: Tensor
     epochs: Tensor
     site: int
     rate: float
+    numbers: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

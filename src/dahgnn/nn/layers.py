@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from dahgnn.checks import bad_type, bad_value, check_choice, check_count
 from dahgnn.config import CONVOLUTIONS, AttentionConfig, ModelConfig
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.graph.reach import Reach
 from dahgnn.kernels.protocol import Vectors
 from dahgnn.nn.messages import Trace, pass_messages, trace
+from dahgnn.nn.sampled import Extremes, pass_sampled_messages
 from dahgnn.ops.sparse import gather_sum, grouped_product
 
 
@@ -128,6 +130,14 @@ class AttentionWeights(NamedTuple):
         # Once for all uses and not by slices: so the gradient is one copy.
         of_node, of_hyperedge = (both.unflatten(2, (2, -1)).unbind(2) for both in (node, hyperedge))
         return cls(weight, *of_node, *of_hyperedge)
+
+    def vectors(self) -> Vectors:
+        """Return the vectors that multiply rows of units, those of all layers as heads."""
+        return Vectors(
+            from_node=self.from_node.flatten(0, 1),
+            to_node=self.to_node.flatten(0, 1),
+            from_hyperedge=self.from_hyperedge.flatten(0, 1),
+        )
 
     def projections(self) -> tuple[Tensor, Tensor]:
         """Return what rows of nodes and rows of hyperedges are multiplied with.
@@ -340,14 +350,35 @@ class DensityAwareAttention(nn.Module):
         nodes, hyperedges : Tensor, (n or s, r, heads · out_features), (m, r, heads · out_features)
             X̃, or the rows of it that are needed, and Ẽ.
         """
-        vectors = Vectors(
-            from_node=weights.from_node.flatten(0, 1),
-            to_node=weights.to_node.flatten(0, 1),
-            from_hyperedge=weights.from_hyperedge.flatten(0, 1),
-        )
         rows = wx.view(len(wx), -1, self.out_features)
-        both = pass_messages(rows, e_term.flatten(1), vectors, hypergraph, self.config, nodes=chosen)
+        terms, vectors = e_term.flatten(1), weights.vectors()
+        both = pass_messages(rows, terms, vectors, hypergraph, self.config, nodes=chosen)
         nodes, hyperedges = (each.view(len(each), len(weights.weight), -1) for each in both)
+        return nodes, hyperedges
+
+    def attend_sampled(
+        self, weights: AttentionWeights, wx: Tensor, e_term: Tensor, reach: Reach, extremes: Extremes
+    ) -> tuple[Tensor, Tensor]:
+        """Pass the messages of one layer through a part of a hypergraph, the projections being done.
+
+        Parameters
+        ----------
+        weights : AttentionWeights
+            The weights of one layer.
+        wx, e_term : Tensor, (v, 1, heads · out_features), (h, 1, heads)
+            See `attend`.
+        reach, extremes
+            See `pass_sampled_messages`.
+
+        Returns
+        -------
+        nodes, hyperedges : Tensor, (r, 1, heads · out_features), (h, 1, heads · out_features)
+            X̃ of the receivers, and Ẽ.
+        """
+        rows = wx.view(len(wx), self.heads, self.out_features)
+        terms, vectors = e_term.flatten(1), weights.vectors()
+        both = pass_sampled_messages(rows, terms, vectors, reach, self.config, extremes)
+        nodes, hyperedges = (each.flatten(1).unsqueeze(1) for each in both)
         return nodes, hyperedges
 
     def extra_repr(self) -> str:

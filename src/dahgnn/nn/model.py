@@ -14,7 +14,9 @@ from torch.nn.functional import dropout, elu
 from dahgnn.checks import bad_type, check_count
 from dahgnn.config import ModelConfig
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.graph.reach import Reach
 from dahgnn.nn.layers import AttentionWeights, DensityAwareAttention, HypergraphConvolution, xavier_uniform
+from dahgnn.nn.sampled import Extremes
 from dahgnn.ops.dropout import CounterDropout
 from dahgnn.ops.fused import Factor, activated_products
 from dahgnn.ops.propagated import DropUnits, PropagatedFeatures, SelectiveFolded, Weights
@@ -177,10 +179,7 @@ class DAHGNN(nn.Module):
         chosen: Tensor | None = None,
     ) -> Tensor:
         """Return the logits (n, r, n_classes), or (s, …) of s chosen nodes, for what the convolution gave."""
-        first, second = (
-            AttentionWeights.make(*(weights[f"{layer}.{name}"] for name in _ATTENTION))
-            for layer in ("attention1", "attention2")
-        )
+        first, second = self.attention_weights(weights)
         x, e = embeddings
         if self._folded:
             to_hyperedge = first.to_hyperedge.flatten(0, 1)  # (r · heads, units)
@@ -190,15 +189,65 @@ class DAHGNN(nn.Module):
             return self.attention2.apply_to_runs(second, x, e, hypergraph, chosen)[0]
         of_nodes, of_hyperedges = (Factor(each) for each in first.projections())
         shortcut = () if self.shortcut is None else (Factor(weights["shortcut"], chosen),)
-        wx, *straight = self._project(x, (of_nodes, *shortcut), drop, 0)
-        (e_term,) = self._project(e, (of_hyperedges,), drop, 1)
+        wx, *straight = self.project(x, (of_nodes, *shortcut), drop, 0)
+        (e_term,) = self.project(e, (of_hyperedges,), drop, 1)
         x, e = self.attention1.attend(first, wx, e_term, hypergraph)
         of_nodes, of_hyperedges = (Factor(each) for each in second.projections())
-        (wx,), (e_term,) = self._project(x, (of_nodes,), drop, 2), self._project(e, (of_hyperedges,), drop, 3)
+        (wx,), (e_term,) = self.project(x, (of_nodes,), drop, 2), self.project(e, (of_hyperedges,), drop, 3)
         logits = self.attention2.attend(second, wx, e_term, hypergraph, chosen)[0]
         return sum(straight, start=logits)
 
-    def _project(
+    def attend_sampled(
+        self,
+        embeddings: tuple[Tensor, Tensor],
+        reaches: Sequence[Reach],
+        drop: CounterDropout | None,
+        extremes: Sequence[Extremes],
+    ) -> Tensor:
+        """Return the logits of some nodes, whose messages come from a part of a hypergraph.
+
+        Parameters
+        ----------
+        embeddings : (Tensor, Tensor), (v, hidden), (h, hidden)
+            The nodes and the hyperedges of the first reach behind the convolution.
+        reaches : sequence of Reach
+            Who sends to whom in both attention layers, see `dahgnn.graph.reach.Sampler.around`.
+        drop : CounterDropout, optional
+            What drops units, which knows the numbers of the rows.
+        extremes : sequence of callable
+            What says in each layer between which densities is scaled, see `pass_sampled_messages`.
+
+        Returns
+        -------
+        Tensor, (targets, n_classes)
+        """
+        first, second = self.attention_weights()
+        below, above = reaches
+        x, e = (rows.unsqueeze(1) for rows in embeddings)
+        of_nodes, of_hyperedges = (Factor(each) for each in first.projections())
+        shortcut: tuple[Factor, ...] = ()
+        if self.shortcut is not None:
+            shortcut = (Factor(self.shortcut.unsqueeze(0), below.receivers[above.receivers]),)
+        wx, *straight = self.project(x, (of_nodes, *shortcut), drop, 0)
+        (e_term,) = self.project(e, (of_hyperedges,), drop, 1)
+        x, e = self.attention1.attend_sampled(first, wx, e_term, below, extremes[0])
+        of_nodes, of_hyperedges = (Factor(each) for each in second.projections())
+        (wx,) = self.project(x, (of_nodes,), drop, 2)
+        (e_term,) = self.project(e[: len(above.hyperedges)], (of_hyperedges,), drop, 3)
+        logits = self.attention2.attend_sampled(second, wx, e_term, above, extremes[1])[0]
+        return sum(straight, start=logits).squeeze(1)
+
+    def attention_weights(self, weights: Weights | None = None) -> tuple[AttentionWeights, AttentionWeights]:
+        """Return the weights of both attention layers, of r networks or of this one."""
+        if weights is None:
+            weights = {name: weight.unsqueeze(0) for name, weight in self.named_parameters()}
+        first, second = (
+            AttentionWeights.make(*(weights[f"{layer}.{name}"] for name in _ATTENTION))
+            for layer in ("attention1", "attention2")
+        )
+        return first, second
+
+    def project(
         self, rows: Tensor, factors: Sequence[Factor], drop: DropUnits | None, site: int
     ) -> tuple[Tensor, ...]:
         """Return products of rows behind what stands at one of the four sites of dropout.

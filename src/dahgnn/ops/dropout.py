@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from dahgnn.kernels.protocol import Mask
 from dahgnn.ops.backend import kernels_for
 
-__all__ = ["CounterDropout", "Mask", "drop_units", "keeps"]
+__all__ = ["CounterDropout", "Mask", "drop_units", "keeps", "philox"]
 
 # Units that share a draw of 128 bits; each gets 16 of them.
 _UNITS_A_DRAW = 8
@@ -28,10 +28,13 @@ class CounterDropout:
     ----------
     seeds, epochs : Tensor of int64, (r,)
         See `Mask`.
+    numbers : tuple of Tensor of int64, or None
+        The numbers of the rows at each site, see there; None if they are all.
     """
 
     seeds: Tensor
     epochs: Tensor
+    numbers: tuple[Tensor, ...] | None = None
 
     def __call__(self, values: Tensor, rate: float, site: int) -> Tensor:
         """Return values (n, r, units) without the units that fall at this site."""
@@ -39,7 +42,8 @@ class CounterDropout:
 
     def mask(self, rate: float, site: int) -> Mask:
         """Return what decides at a site."""
-        return Mask(self.seeds, self.epochs, site, rate)
+        numbers = None if self.numbers is None else self.numbers[site]
+        return Mask(self.seeds, self.epochs, site, rate, numbers)
 
 
 def drop_units(values: Tensor, mask: Mask) -> Tensor:
@@ -63,8 +67,8 @@ def _apply(values: Tensor, mask: Mask) -> Tensor:
     if mask.rate == 1:
         return torch.zeros_like(values)
     kernels = kernels_for(values)
-    if kernels is not None:
-        return kernels.dropout(values, *mask)
+    if kernels is not None and mask.numbers is None:
+        return kernels.dropout(values, mask.seeds, mask.epochs, mask.site, mask.rate)
     return torch.where(keeps(mask, values.shape[0], values.shape[2]), values / (1 - mask.rate), 0.0)
 
 
@@ -74,16 +78,21 @@ def keeps(mask: Mask, rows: int, units: int) -> Tensor:
     The generator is Philox (Salmon et al., 2011). Its counter is the place of eight units, the number of
     epochs so far and the site; its key is the seed.
     """
-    counter = torch.arange(-(-rows * units // _UNITS_A_DRAW), device=mask.seeds.device)
+    numbers = torch.arange(rows, device=mask.seeds.device) if mask.numbers is None else mask.numbers
+    places = numbers * units
+    # A row begins within a draw unless its units come in eights.
+    draws = -(-units // _UNITS_A_DRAW) + (units % _UNITS_A_DRAW > 0)
+    counter = (places // _UNITS_A_DRAW).unsqueeze(1) + torch.arange(draws, device=places.device)
+    within = (places % _UNITS_A_DRAW).unsqueeze(1) + torch.arange(units, device=places.device)
     bits = []
     for seed, epoch in zip(mask.seeds.tolist(), mask.epochs.tolist(), strict=True):
-        words = _philox(counter, epoch + 1, mask.site, seed)  # (draws, 4)
-        halves = torch.stack((words & 0xFFFF, words >> 16), 2).flatten()
-        bits.append(halves[: rows * units].view(rows, units))
+        words = philox(counter.flatten(), epoch + 1, mask.site, seed)  # (rows · draws, 4)
+        halves = torch.stack((words & 0xFFFF, words >> 16), 2).view(rows, draws * _UNITS_A_DRAW)
+        bits.append(halves.gather(1, within))
     return torch.stack(bits, 1) >= mask.rate * 65536
 
 
-def _philox(counter: Tensor, epoch: int, site: int, seed: int) -> Tensor:
+def philox(counter: Tensor, epoch: int, site: int, seed: int) -> Tensor:
     """Return four words of 32 bits for each counter, (draws, 4), by ten rounds of Philox."""
     words = [counter & _WORD, counter >> 32, torch.full_like(counter, epoch), torch.full_like(counter, site)]
     keys = [seed & _WORD, seed >> 32 & _WORD]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
+import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import elu
 
 from dahgnn.kernels.cpu import launch as cpu_kernels
+from dahgnn.kernels.incidence import Incidence, Segments
 from dahgnn.kernels.protocol import Mask
 from dahgnn.ops.backend import compiled_for_cpu
 from dahgnn.ops.dropout import drop_units
-from dahgnn.ops.sparse import grouped_product
+from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, grouped_product, sum_similar, unit_rows
 
 
 class Factor(NamedTuple):
@@ -98,3 +100,85 @@ class _ActivatedProducts(Function):
                     gradient, rows, weights[place], ctx.activation, ctx.mask, ctx.chosen[place], of_rows
                 )
         return (of_rows, None, None, None, *of_weights)
+
+
+def attend_rows(
+    values: Tensor,
+    vector: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    incidence: Incidence,
+    *,
+    activation: bool = True,
+) -> Tensor:
+    """Sum the sources of each target by attention, (4) to (8): one direction of a layer.
+
+    Parameters
+    ----------
+    values : Tensor, (sources, heads, units)
+        What is summed.
+    vector : Tensor, (heads, units)
+        The half of the attention vector that the sources are multiplied with.
+    target : Tensor, (targets, heads)
+        The terms of the targets in the scores.
+    bias : Tensor, (sources, heads), or None
+        The scaled density, added to the scores; it gets no gradient.
+    incidence : Incidence
+        The sources of each target.
+    activation : bool
+        Whether the sums pass an ELU. The kernel knows no other way.
+
+    Returns
+    -------
+    Tensor, (targets, heads, units)
+    """
+    # Without a gradient the sources need no order of their own.
+    ordered = incidence.backward is not None or not torch.is_grad_enabled()
+    if activation and ordered and compiled_for_cpu(values):
+        return cast(Tensor, _Attend.apply(values, vector, target, bias, incidence))
+    source = (values * vector).sum(-1)
+    return attend(values, source, target, bias, incidence, activation=activation)
+
+
+class _Attend(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, vector: Tensor, target: Tensor, bias: Tensor | None, incidence: Incidence
+    ) -> Tensor:
+        sums, kept = cpu_kernels.attend(values, vector, target, bias, incidence, NEGATIVE_SLOPE)
+        ctx.save_for_backward(values, vector, target, kept)
+        ctx.incidence = incidence
+        return sums
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        values, vector, target, kept = ctx.saved_tensors
+        gradients = cpu_kernels.attend_backward(
+            gradient, values, vector, target, kept, ctx.incidence, NEGATIVE_SLOPE
+        )
+        return (*gradients, None, None)
+
+
+def similarity_to(rows: Tensor, delta: float, neighbours: Segments) -> Tensor:
+    """Sum the similarities of the first rows to their neighbours, those over ``delta`` alone, (3).
+
+    Parameters
+    ----------
+    rows : Tensor, (n, heads, units)
+        Rows of WX; they get no gradient.
+    delta : float
+        Threshold of the cosine.
+    neighbours : Segments
+        The neighbours of the first s rows, which may be any of the n.
+
+    Returns
+    -------
+    Tensor, (s, heads)
+    """
+    directions = unit_rows(rows.detach())
+    if compiled_for_cpu(directions):
+        return cpu_kernels.similarity_sum(directions, delta, neighbours)
+    if len(neighbours) == 0:
+        return rows.new_zeros(0, rows.shape[1])
+    return (directions[: len(neighbours)] * sum_similar(directions, directions, delta, neighbours)).sum(-1)

@@ -121,9 +121,23 @@ class PropagatedFeatures:
 
 def _leading_directions(rows: Tensor, leave_out: float) -> Tensor | None:
     """Return the fewest orthonormal directions that leave so much out, or None if they are not much fewer."""
-    if not _FEWEST_COLUMNS <= rows.shape[1] <= _MOST_COLUMNS or rows.dtype == torch.bfloat16:
+    if not may_have_fewer(rows.shape[1], rows.dtype):
         return None
-    products = (rows.T @ rows).double()
+    return leading_directions((rows.T @ rows).double(), leave_out, rows.dtype)
+
+
+def may_have_fewer(columns: int, dtype: torch.dtype) -> bool:
+    """Tell whether leading directions of so many columns are looked for at all."""
+    return _FEWEST_COLUMNS <= columns <= _MOST_COLUMNS and dtype != torch.bfloat16
+
+
+def leading_directions(products: Tensor, leave_out: float, dtype: torch.dtype) -> Tensor | None:
+    """Return the fewest directions that leave so much out of rows, whose products XᵀX are given, (d, d).
+
+    Returns
+    -------
+    Tensor, (d, directions), or None if they are not much fewer than d
+    """
     if not bool(products.isfinite().all()):
         return None
     squares, directions = torch.linalg.eigh(products)  # the smallest first
@@ -131,7 +145,7 @@ def _leading_directions(rows: Tensor, leave_out: float) -> Tensor | None:
     count = int((left > leave_out * left[-1]).sum())
     # Columns of a product come in vectors of the processor.
     count = -(-max(count, 1) // 16) * 16
-    return directions[:, -count:].to(rows.dtype).contiguous() if count <= _FEW * rows.shape[1] else None
+    return directions[:, -count:].to(dtype).contiguous() if count <= _FEW * len(products) else None
 
 
 class _FixedProduct(Function):

@@ -337,19 +337,19 @@ class _SimilaritySum(Function):
     def forward(ctx: Any, directions: Tensor, delta: float, forward: Segments, backward: Segments) -> Tensor:
         ctx.save_for_backward(directions)
         ctx.delta, ctx.segments = delta, (forward, backward)
-        return (directions * _sum_similar(directions, directions, delta, forward)).sum(-1)
+        return (directions * sum_similar(directions, directions, delta, forward)).sum(-1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (directions,) = ctx.saved_tensors
         forward, backward = ctx.segments
         weight = gradient.unsqueeze(-1)
-        as_target = weight * _sum_similar(directions, directions, ctx.delta, forward)
-        as_source = _sum_similar(directions, weight * directions, ctx.delta, backward)
+        as_target = weight * sum_similar(directions, directions, ctx.delta, forward)
+        as_source = sum_similar(directions, weight * directions, ctx.delta, backward)
         return as_target + as_source, None, None, None
 
 
-def _sum_similar(directions: Tensor, values: Tensor, delta: float, segments: Segments) -> Tensor:
+def sum_similar(directions: Tensor, values: Tensor, delta: float, segments: Segments) -> Tensor:
     """Sum, for each node, the values of those neighbours whose direction is similar: (n, heads, units)."""
     sums = []
     for start, stop, pairs in _blocks(segments, most=_BLOCK // directions[0].numel()):

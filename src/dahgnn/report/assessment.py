@@ -23,6 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from dahgnn.classifier.ensemble import equal_rows
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.labels import encode_labels, split_labels
+from dahgnn.tables.row_names import RowNames
 
 Array = NDArray[Any]
 
@@ -96,7 +97,7 @@ class Assessment:
     baseline_labels: int
     doubtful: tuple[DoubtfulLabel, ...]
 
-    def as_dict(self, ids: Sequence[str]) -> dict[str, Any]:
+    def as_dict(self, ids: Sequence[str] | RowNames) -> dict[str, Any]:
         """Return what metrics.json holds.
 
         The keys are the names of the attributes. Each item of "doubtful" has the keys "row", "id",
@@ -105,7 +106,7 @@ class Assessment:
 
         Parameters
         ----------
-        ids : sequence of n str
+        ids : sequence of n str, or RowNames
             The names of the rows.
         """
         listed = [{"id": ids[label.row], **vars(label)} for label in self.doubtful[:_MOST_LISTED]]
@@ -143,7 +144,26 @@ def assess(classifier: DAHGNNClassifier, features: Array, labels: ArrayLike) -> 
         Their labels, None where there is none.
     """
     classes, numbers = encode_labels(labels, len(features))
-    encoded = numbers.numpy()
+    return assess_encoded(classifier, features, classes, numbers.numpy())
+
+
+def assess_encoded(
+    classifier: DAHGNNClassifier, features: Array, classes: ArrayLike, encoded: Array
+) -> Assessment:
+    """Assess a fitted classifier as `assess` does.
+
+    Parameters
+    ----------
+    classifier : DAHGNNClassifier
+        Fitted to these features and labels.
+    features : array, (n, d)
+        The rows as they were given; they may be in a file.
+    classes : array, (c,)
+        The names of the classes.
+    encoded : array of int, (n,)
+        The number of each row's class, −1 where there is none.
+    """
+    classes = np.asarray(classes)
     held, said = classifier.held_out_indices_, held_out_opinions(classifier)
     confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
     np.add.at(confusion, (encoded[held], said.argmax(1)), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 
 from dahgnn.checks import did_you_mean
 from dahgnn.tables.messages import joined, quoted
@@ -14,7 +14,7 @@ _FEWEST_LABELS = 5
 
 
 def complete_shares(
-    shares: Mapping[str, float] | None, labels: Sequence[str | None]
+    shares: Mapping[str, float] | None, labels: Iterable[str | None]
 ) -> dict[str, float] | None:
     """Return a share for each class; the only class without one gets what the others leave of 1.
 
@@ -22,8 +22,8 @@ def complete_shares(
     ----------
     shares : mapping of str to float, or None
         What the user knows, all above 0. Shares of all classes need not sum to 1.
-    labels : sequence of str or None
-        The labels, None where there is none.
+    labels : iterable of str or None
+        The labels, None where there is none, or each different one once.
 
     Raises
     ------
@@ -61,16 +61,17 @@ def note_shares(shares: Mapping[str, float]) -> str:
     )
 
 
-def note_equal_counts(labels: Sequence[str | None]) -> list[str]:
+def note_equal_counts(labels: Iterable[str | None] | Mapping[str | None, int]) -> list[str]:
     """Say so where labels seem to be chosen class by class: then they do not tell how common a class is.
 
     That is where at least half of the classes have the same number of labels, the largest, and rows are left
-    to label.
+    to label. Labels are those of all rows, or how many rows have each.
     """
-    counts = Counter(label for label in labels if label is not None)
+    counts = Counter(labels)
+    unlabelled = counts.pop(None, 0)
     most = max(counts.values(), default=0)
     same = [name for name, count in counts.items() if count == most]
-    if None not in labels or most < _FEWEST_LABELS or len(same) < max(2, len(counts) / 2):
+    if not unlabelled or most < _FEWEST_LABELS or len(same) < max(2, len(counts) / 2):
         return []
     classes = "All classes" if len(same) == len(counts) else f"{len(same)} of {len(counts)} classes"
     example = shlex.quote(f"{same[0]}=0.7")
@@ -81,7 +82,7 @@ def note_equal_counts(labels: Sequence[str | None]) -> list[str]:
     ]
 
 
-def note_all_labelled(labels: Sequence[str | None]) -> list[str]:
+def note_all_labelled(labels: Container[str | None]) -> list[str]:
     """Say so where no row is left to label: a word may stand for "unlabelled"."""
     if None in labels:
         return []

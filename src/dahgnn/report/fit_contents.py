@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from dahgnn._version import __version__
 from dahgnn.classifier.estimator import DAHGNNClassifier
@@ -69,9 +70,9 @@ def gather_view(
         attention=attention,
         history=classifier.history_,
         best_epochs=[classifier.best_epoch_] * len(classifier.networks_),
-        estimate=_estimate(metrics),
+        estimate=estimate_of(metrics),
         assessment=metrics.get("assessment"),
-        facts=_facts(classifier, metrics),
+        facts=say_facts(classifier, metrics),
         notes=table.notes,
         details=None if images is not None else _details(table.source),
         n_columns=len(table.source.cells),
@@ -80,12 +81,13 @@ def gather_view(
     )
 
 
-def _estimate(metrics: Mapping[str, Any]) -> tuple[float, float, float] | None:
+def estimate_of(metrics: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """Return the accuracy that is expected, and the ends of its interval."""
     found = metrics["estimate"]
     return None if found is None else (found["accuracy"], found["low"], found["high"])
 
 
-def _facts(classifier: DAHGNNClassifier, metrics: Mapping[str, Any]) -> dict[str, str]:
+def say_facts(classifier: DAHGNNClassifier, metrics: Mapping[str, Any]) -> dict[str, str]:
     """Say how the fit was made."""
     count, epochs = metrics["networks"], metrics["epochs"]
     trained = f"{epochs} epochs" if count == 1 else f"{count} networks, up to {epochs} epochs"
@@ -116,6 +118,21 @@ def _position(
     if kind == "none":
         return None, None
     hidden = torch.cat([first.to_nodes.sums.flatten(1) for first, _ in traces_of(classifier)], 1)
+    return place_rows(hidden, kind, progress)
+
+
+def place_rows(hidden: Tensor, kind: str, progress: Progress | None = None) -> tuple[Array, str]:
+    """Place rows on a map, (n, 2), by numbers that are similar for similar rows, and say how.
+
+    Parameters
+    ----------
+    hidden : Tensor, (n, h)
+        The numbers of each row.
+    kind : {"auto", "tsne", "pca"}
+        How to place them.
+    progress : Progress, optional
+        Hears how far the map is.
+    """
     if kind == "tsne" or (kind == "auto" and len(hidden) >= _FEWEST_FOR_TSNE):
         placed = tsne(hidden, seed=0, progress=progress).numpy()
         if np.isfinite(placed).all():  # rows that are all alike have no such map

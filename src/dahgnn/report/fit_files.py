@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,8 +20,11 @@ from dahgnn.files.jsonl import lock_folder
 
 MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"
 PARQUET = "predictions.parquet"
+# The folder of predictions for a table that is larger than memory, and what its files are called.
+SHARDS = "predictions/"
+_SHARD = re.compile(r"part-[0-9]{5,}\.parquet")
 # All files of a fit. The model comes first, as the other commands depend on it.
-FILES = (MODEL, METRICS, PREDICTIONS, PARQUET, PAGE)
+FILES = (MODEL, METRICS, PREDICTIONS, PARQUET, SHARDS, PAGE)
 # The longest time that readers wait for a fit that is just exchanging its files.
 _PATIENCE = 30
 
@@ -40,7 +44,26 @@ def owning(folder: Path) -> Iterator[None]:
     with lock_folder(folder):
         settle(folder, FILES)
         check_replaceable(folder, FILES)
+        _check_shards(folder / SHARDS)
         yield
+
+
+def shard_name(number: int) -> str:
+    """Return what a file of predictions is called.
+
+    Examples
+    --------
+    >>> shard_name(7)
+    'part-00007.parquet'
+    """
+    return f"part-{number:05d}.parquet"
+
+
+def _check_shards(folder: Path) -> None:
+    """Refuse to replace a folder in which somebody has other files than those of a fit."""
+    others = [path for path in folder.iterdir() if not _SHARD.fullmatch(path.name)] if folder.is_dir() else []
+    if others:
+        raise FileExistsError(f"{others[0]} is no file of a fit, and would be removed. Move it elsewhere.")
 
 
 def settle_for_reading(folder: Path) -> None:

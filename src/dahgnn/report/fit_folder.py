@@ -1,7 +1,8 @@
 """Fit a classifier to a table in a file, and keep all that comes of it in one folder.
 
 The folder holds ``model.safetensors``, ``predictions.csv``, ``metrics.json`` and ``report.html``, and
-``predictions.parquet`` if wanted. They are exchanged as one when the fit is done: whatever happens meanwhile,
+``predictions.parquet`` if wanted. A table that is larger than memory goes another way, which
+`dahgnn.report.large_fit` has. They are exchanged as one when the fit is done: whatever happens meanwhile,
 the folder holds the last fit or this one. One that is interrupted leaves an earlier fit, too, while in an
 empty folder it leaves the best so far. The page comes last, as its map takes long; an older page does not
 stay beside a new model.
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from dahgnn.classifier.saving import save_classifier
 from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
 from dahgnn.files.exchange import exchanging
-from dahgnn.progress import Observer, tell_ensemble_epochs
+from dahgnn.progress import Observer, SilentObserver, tell_ensemble_epochs, tell_shards
 from dahgnn.report.assessment import assess
 from dahgnn.report.class_shares import complete_shares, note_all_labelled, note_equal_counts, note_shares
 from dahgnn.report.fit_contents import MAPS, gather_view
@@ -46,65 +47,20 @@ from dahgnn.report.fit_files import (
     write_text,
 )
 from dahgnn.report.fit_metrics import check_class_weight, gather_metrics, gather_origin
+from dahgnn.report.fit_options import FitOptions, make_classifier, plan_fit
 from dahgnn.report.fit_page import fit_page
+from dahgnn.report.large_fit import fit_large_beside, fit_large_table, no_label
 from dahgnn.report.predictions import Predictions, as_csv, write_parquet
 from dahgnn.tables.formats import find_format
 from dahgnn.tables.hyperedges import read_hyperedges
 from dahgnn.tables.keeping import pack_columns
+from dahgnn.tables.labels import check_labels
+from dahgnn.tables.large_tables import open_large
 from dahgnn.tables.messages import Problems, combined_error
-from dahgnn.tables.planning import Choices
 from dahgnn.tables.sources import Reading
-from dahgnn.tables.table import Survey, Table, check_labels, survey_table
+from dahgnn.tables.table import Survey, Table, survey_table
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitOptions:
-    """What a user may choose for a fit.
-
-    Parameters
-    ----------
-    label, id : str or None
-        The columns of labels and ids, see `read_table`. A folder of pictures has neither.
-    choices : Choices
-        What is to become of columns.
-    k, seed : int
-        The number of neighbours of a row, and the seed of everything that is random.
-    validation : float
-        Share of the labelled rows of each class that each network holds out; 0 is none.
-    networks, scale, class_weight, device
-        As in `DAHGNNClassifier`.
-    map : {"auto", "tsne", "pca", "none"}
-        How the page places the rows; "auto" is t-SNE for 100 rows or more, and "none" is no map.
-    class_prior : mapping of str to float, or None
-        How common each class is among all rows; of one class it may be left out.
-    parquet : bool
-        Whether predictions are written as Parquet, too.
-    command : str or None
-        How the user asked for the fit, which metrics.json keeps.
-    reading : Reading
-        How the file is to be read.
-    hyperedges : Path or None
-        A file of hyperedges of the rows, see `dahgnn.tables.hyperedges`; None joins nearest neighbours.
-    """
-
-    label: str | None = None
-    id: str | None = None
-    choices: Choices = field(default_factory=Choices)
-    k: int = 10
-    seed: int = 0
-    networks: int | str = "auto"
-    validation: float = 0.2
-    scale: str = "auto"
-    class_weight: Mapping[str, float] | str | None = None
-    class_prior: Mapping[str, float] | None = None
-    device: str = "auto"
-    map: str = "auto"
-    parquet: bool = False
-    command: str | None = None
-    reading: Reading = field(default_factory=Reading)
-    hyperedges: Path | None = None
 
 
 def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer) -> dict[str, Any]:
@@ -133,11 +89,28 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         was_there = folder.is_dir()
         if was_there:  # a second fit in it ends at once
             stack.enter_context(owning(folder))
+        source = open_large(path, options.reading) if path.exists() else None
+        if source is not None:
+            owned = nullcontext() if was_there else owning(folder)
+            return fit_large_table(source, folder, options, observer, owned)
         table = _read(path, folder, options, observer)
         if not was_there:  # a table that teaches nothing has left no folder
             stack.enter_context(owning(folder))
         shares = complete_shares(options.class_prior, table.labels or ())
         return fit_to_folder(path, folder, table, replace(options, class_prior=shares), observer)
+
+
+def fit_beside(path: Path, options: FitOptions) -> None:
+    """Fit together with the process that fills the folder; see `DAHGNNClassifier` on several processes."""
+    source = open_large(path, options.reading) if path.exists() else None
+    if source is not None:
+        fit_large_beside(source, options)
+        return
+    table = survey_fit(path, options).table
+    if table is not None:  # else the other process says what is wrong
+        shares = complete_shares(options.class_prior, table.labels or ())
+        labels = np.array(table.labels, dtype=object)
+        _fit(table, labels, replace(options, class_prior=shares), SilentObserver())
 
 
 def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> Table:
@@ -149,9 +122,14 @@ def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> 
         survey = survey_fit(path, options)
     for note in survey.notes:
         observer.note(note)
-    if survey.table is None:
+    table = survey.table
+    if table is None:
         raise combined_error(path, survey.problems)
-    return survey.table
+    n, d = table.features.shape
+    plan = plan_fit(n, d, len({*(table.labels or ()), None}) - 1, options)
+    for sentence in plan.describe() if plan.is_large else ():
+        observer.note(sentence)
+    return table
 
 
 def fit_to_folder(
@@ -209,7 +187,7 @@ def _write_predictions(
 def survey_fit(path: Path, options: FitOptions) -> Survey:
     """Read a table for a fit, and return what was understood and all that keeps a fit from starting."""
     if options.label is None and find_format(path, options.reading).roles != "folders":
-        raise ValueError(f"A column of {path} must have the labels. Got none. Name it with --label.")
+        raise no_label(path)
     survey = survey_table(
         path, label=options.label, id=options.id, choices=options.choices, reading=options.reading
     )
@@ -244,21 +222,6 @@ def _with_notes(survey: Survey, notes: Sequence[str]) -> Survey:
     return replace(survey, notes=notes, table=survey.table and replace(survey.table, notes=notes))
 
 
-def make_classifier(options: FitOptions) -> DAHGNNClassifier:
-    """Return the classifier of a fit, not fitted yet."""
-    weights = options.class_weight
-    return DAHGNNClassifier(
-        k=options.k,
-        networks=options.networks,
-        validation=options.validation,
-        scale=options.scale,
-        class_weight=weights if weights is None or isinstance(weights, str) else dict(weights),
-        class_prior=options.class_prior,
-        random_state=options.seed,
-        device=options.device,
-    )
-
-
 def _fit(table: Table, labels: Array, options: FitOptions, observer: Observer) -> DAHGNNClassifier:
     """Fit, and tell how far it is; after Ctrl-C the classifier is the best so far."""
     classifier = make_classifier(options)
@@ -267,7 +230,13 @@ def _fit(table: Table, labels: Array, options: FitOptions, observer: Observer) -
         warnings.simplefilter("ignore", ConvergenceWarning)
         count = count_networks(options.networks, len(labels))
         callback = tell_ensemble_epochs(progress, PRESETS["default"].training.max_epochs, count)
-        classifier.fit(table.features, labels, hypergraph=table.hypergraph, callback=callback)
+        classifier.fit(
+            table.features,
+            labels,
+            hypergraph=table.hypergraph,
+            callback=callback,
+            progress=tell_shards(progress),
+        )
         count = len(classifier.networks_)
         networks = "1 network" if count == 1 else f"{count} networks"
         progress(1, 1, f"{networks}  {classifier.n_iter_} epochs")

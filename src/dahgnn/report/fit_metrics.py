@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
+from typing import Any, Protocol
 
 from dahgnn._version import __version__
 from dahgnn.checks import did_you_mean
@@ -15,17 +13,25 @@ from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.report.assessment import held_out_opinions
 from dahgnn.report.fit_files import file_digest
 
-Array = NDArray[Any]
+
+class Labels(Protocol):
+    """The labels of all rows, of which some can be asked for."""
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+
+    def __getitem__(self, rows: Any, /) -> Any:
+        """Return the labels of some rows, as an array, None where there is none."""
 
 
-def gather_metrics(classifier: DAHGNNClassifier, labels: Array, seconds: float) -> dict[str, Any]:
+def gather_metrics(classifier: DAHGNNClassifier, labels: Labels, seconds: float) -> dict[str, Any]:
     """Return what a fit gave.
 
     Parameters
     ----------
     classifier : DAHGNNClassifier
         Fitted.
-    labels : array, (n,)
+    labels : Labels, n
         The labels that it was given, None where there is none.
     seconds : float
         How long the fit took.
@@ -80,7 +86,7 @@ def gather_origin(
     }
 
 
-def check_class_weight(weights: Mapping[str, float] | str | None, labels: Sequence[str | None]) -> None:
+def check_class_weight(weights: Mapping[str, float] | str | None, labels: Iterable[str | None]) -> None:
     """Refuse weights of classes that no label names; a class without a weight counts 1."""
     if weights is None or isinstance(weights, str):
         return

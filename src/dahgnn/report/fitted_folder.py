@@ -11,7 +11,8 @@ from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import Explanation, explain, margins, suggest
 from dahgnn.classifier.saving import Saved, load_saved
 from dahgnn.progress import Observer
-from dahgnn.report.fit_files import METRICS, MODEL, fit_id, readable, settle_for_reading
+from dahgnn.report.fit_files import METRICS, MODEL, SHARDS, fit_id, readable, settle_for_reading
+from dahgnn.report.prediction_shards import ShardNames
 from dahgnn.report.predictions import Predictions
 from dahgnn.tables.columns import Column
 from dahgnn.tables.formats import find_format, reading_as_fitted
@@ -90,23 +91,28 @@ class FittedFolder:
         The fitted classifier.
     columns : tuple of Column
         How the cells of a table become features.
-    ids, labels : list of str, list of str or None
-        The ids and the given labels of the fitted rows.
+    ids : list of str, or ShardNames
+        The ids of the fitted rows; of a table that is larger than memory, those in its predictions.
+    labels : list of (str or None)
+        The given labels of the fitted rows; empty if the table is larger than memory.
     id : str or None
         The column that the ids come from.
     reading : Reading
         How the fitted file was read.
     hyperedges : FittedHyperedges or None
         What the user called them; None if they are of nearest neighbours.
+    digest : str
+        Tells this fit from others; empty where an earlier version wrote the file.
     """
 
     classifier: DAHGNNClassifier
     columns: tuple[Column, ...]
-    ids: list[str]
+    ids: list[str] | ShardNames
     labels: list[str | None]
     id: str | None
     reading: Reading = _AS_FITTED
     hyperedges: FittedHyperedges | None = None
+    digest: str = ""
 
     @classmethod
     def open(cls, folder: Path) -> FittedFolder:
@@ -117,24 +123,35 @@ class FittedFolder:
             _check_texts(notes)
             arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
             columns = unpack_columns(notes["columns"], arrays)
-            ids, labels = list(notes["ids"]), list(notes["labels"])
+            ids, labels = _read_names(folder, notes, len(classifier.embedding_))
             reading = Reading(**notes.get("reading", {}))
             hyperedges = _read_hyperedges(notes.get("hyperedges"), classifier.hypergraph_.n_hyperedges)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by 'dahgnn fit', or is damaged ({error}).") from error
-        if not len(ids) == len(labels) == len(classifier.embedding_):
+        if len(ids) != len(classifier.embedding_) or (isinstance(ids, list) and len(labels) != len(ids)):
             raise ValueError(f"{path} is damaged: it has ids of other rows.")
-        return cls(classifier, columns, ids, labels, notes.get("id"), reading, hyperedges)
+        digest = str(notes.get("fit", ""))
+        return cls(classifier, columns, ids, labels, notes.get("id"), reading, hyperedges, digest)
 
     def row(self, name: str) -> int:
         """Return the number of a row by its id."""
+        ids = self.needed_names("A row")
         try:
-            return self.ids.index(name)
+            return ids.index(name)
         except ValueError:
-            hint = did_you_mean(name, self.ids[:10_000])
-            if self.ids == [str(row) for row in range(len(self.ids))]:
-                hint = f"Ids are the numbers 0 to {len(self.ids) - 1}: the fit had no column of names (--id)."
+            hint = did_you_mean(name, ids[:10_000])
+            if ids == [str(row) for row in range(len(ids))]:
+                hint = f"Ids are the numbers 0 to {len(ids) - 1}: the fit had no column of names (--id)."
             raise bad_value("row", "explain", "an id of a fitted row", repr(name), hint) from None
+
+    def needed_names(self, what: str) -> list[str]:
+        """Return all ids, which a table that is larger than memory has not; ``what`` begins the sentence."""
+        if not isinstance(self.ids, list):
+            raise ValueError(
+                f"{what} must be of a table that fits into memory. Got one of {len(self.ids):,} rows. "
+                "Fit to a part of it."
+            )
+        return self.ids
 
     def name_hyperedge(self, number: int) -> str | None:
         """Return what the user called a hyperedge, if it has a name."""
@@ -174,8 +191,21 @@ def _load(folder: Path) -> Saved:
     raise ValueError(f"{METRICS} and {MODEL} in {folder} are of different fits. Fit anew.")
 
 
+def _read_names(
+    folder: Path, notes: dict[str, Any], n_rows: int
+) -> tuple[list[str] | ShardNames, list[str | None]]:
+    """Return the ids and labels of a fit; those of a large one are in its predictions."""
+    if notes["ids"] is None:
+        return ShardNames(folder / SHARDS, n_rows, int(notes["rows_of_a_shard"])), []
+    return list(notes["ids"]), list(notes["labels"])
+
+
 def _check_texts(notes: dict[str, Any]) -> None:
     """Refuse ids and labels that are no texts, which only a damaged file has."""
+    if notes["ids"] is None:
+        if int(notes["rows_of_a_shard"]) < 1:
+            raise ValueError("files without rows")
+        return
     for text in (*notes["ids"], *(label for label in notes["labels"] if label is not None)):
         if not isinstance(text, str):
             raise TypeError("an id or a label is no text")

@@ -111,13 +111,19 @@ def write_predictions(path: Path, predictions: Predictions) -> None:
 
 def write_parquet(path: Path, predictions: Predictions) -> None:
     """Write a Parquet file."""
-    import pyarrow
     from pyarrow import parquet
 
+    parquet.write_table(as_arrow(predictions), path)
+
+
+def as_arrow(predictions: Predictions) -> Any:
+    """Return predictions as a table of Arrow."""
+    import pyarrow
+
     columns = {
-        as_utf8(name): pyarrow.array(
-            cells if isinstance(cells, np.ndarray) else [cell and as_utf8(cell) for cell in cells]
-        )
+        as_utf8(name): pyarrow.array(cells)
+        if isinstance(cells, np.ndarray)
+        else pyarrow.array([cell and as_utf8(cell) for cell in cells], pyarrow.string())
         for name, cells in predictions.columns().items()
     }
-    parquet.write_table(pyarrow.table(columns), path)
+    return pyarrow.table(columns)

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from dahgnn.checks import bad_value, check_choice, check_count, check_device
+from dahgnn.config import BACKENDS
 from dahgnn.experiments.datasets import DatasetSpec, Task, draw_nodes, load_task
 from dahgnn.experiments.fit_jobs import figure_results
 from dahgnn.experiments.runner import run_experiment
@@ -38,8 +39,8 @@ class ReproduceOptions:
         Some of the spec's; all by default.
     device : str
         "cpu" or a CUDA device.
-    jobs : int, optional
-        Processes, see `run_experiment`.
+    jobs, backend : int, str, optional
+        Workers, and where they are, see `run_experiment`.
     offline : bool
         Whether missing files are an error instead of being downloaded.
     """
@@ -48,6 +49,7 @@ class ReproduceOptions:
     methods: Sequence[str] | None = None
     device: str = "cpu"
     jobs: int | None = None
+    backend: str = "processes"
     offline: bool = False
 
 
@@ -79,6 +81,7 @@ def reproduce(
         check_count("jobs", options.jobs, "reproduce")
         if options.jobs > _MOST_JOBS:
             raise bad_value("jobs", "reproduce", f"at most {_MOST_JOBS} processes", options.jobs)
+    check_choice("backend", options.backend, BACKENDS, "reproduce")
     where = check_device(options.device, "reproduce")
     device = "cpu" if where.type == "cpu" else str(where)
     chosen = _choose(spec, options.datasets, options.methods)
@@ -101,7 +104,14 @@ def reproduce(
     with observer.phase(spec.title) as progress:
         heard = tell_fits(progress)
         run_experiment(
-            spec, folder, tasks, methods=options.methods, device=device, jobs=options.jobs, progress=heard
+            spec,
+            folder,
+            tasks,
+            methods=options.methods,
+            device=device,
+            jobs=options.jobs,
+            backend=options.backend,
+            progress=heard,
         )
     with observer.phase("Write the report"):
         return write_report(folder)

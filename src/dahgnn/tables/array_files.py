@@ -24,11 +24,12 @@ from dahgnn.tables.sources import MOST_COLUMNS, Cells, Source, Wanted, opened, t
 
 
 @dataclass(frozen=True)
-class _Head:
+class ArrayHead:
     """What the beginning of an array says of it."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    is_fortran: bool = False
 
     @property
     def ndim(self) -> int:
@@ -48,18 +49,18 @@ def read_npy(path: Path, wanted: Wanted) -> Source:
 
 def _load_array(path: Path, is_wide: bool) -> np.ndarray:
     with opened(path) as file:
-        with _explained(path):
-            head = _read_head(file, path.stat().st_size)
+        with explained(path):
+            head = read_head(file, path.stat().st_size)
         _check_size(path, str(path), head, is_wide)
         file.seek(0)
-        with _explained(path):
+        with explained(path):
             return _read_array(file)
 
 
 def read_npz(path: Path, wanted: Wanted) -> Source:
     """Read an NPZ file, and of it only the arrays that are used."""
     with opened(path) as file:
-        with _explained(path):
+        with explained(path):
             archive = zipfile.ZipFile(file)
             heads = _read_heads(archive)
         for name, role in ((wanted.label, "label"), (wanted.id, "id")):
@@ -73,7 +74,7 @@ def read_npz(path: Path, wanted: Wanted) -> Source:
         used = [name for name in (features, wanted.label, wanted.id) if name is not None]
         for name in used:
             _check_size(path, name, heads[name], name == features)
-        with _explained(path):
+        with explained(path):
             arrays = {name: _unpack(archive, name) for name in used}
     source = _from_arrays(path, arrays, features, wanted)
     others.remove(features)
@@ -84,7 +85,8 @@ def read_npz(path: Path, wanted: Wanted) -> Source:
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """Say what is wrong with a file where NumPy says it in its own words."""
     try:
         yield
     except Exception as error:  # NumPy raises whatever it happens upon in damaged bytes
@@ -95,13 +97,13 @@ def _explained(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _read_heads(archive: zipfile.ZipFile) -> dict[str, _Head]:
+def _read_heads(archive: zipfile.ZipFile) -> dict[str, ArrayHead]:
     """Return what the arrays of an archive promise to be, before any is unpacked."""
     heads = {}
     for member in archive.infolist():
         if member.filename.endswith(".npy"):
             with archive.open(member) as file:
-                heads[member.filename.removesuffix(".npy")] = _read_head(file, member.file_size)
+                heads[member.filename.removesuffix(".npy")] = read_head(file, member.file_size)
     return heads
 
 
@@ -114,21 +116,21 @@ def _read_array(file: Any) -> np.ndarray:
     return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
 
-def _read_head(file: Any, n_bytes: int) -> _Head:
+def read_head(file: Any, n_bytes: int) -> ArrayHead:
     """Read the beginning of an array, and see whether a file of so many bytes can hold the rest."""
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0)):
         raise ValueError("an array has no plain numbers or text")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)
+    shape, is_fortran, dtype = read(file)
     if dtype.hasobject:
         raise ValueError("an array has objects")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > n_bytes - file.tell():
         raise ValueError(f"it ends before the {shape} values that it promises")
-    return _Head(shape, dtype)
+    return ArrayHead(shape, dtype, is_fortran and len(shape) > 1)
 
 
-def _check_size(path: Path, name: str, head: _Head, is_wide: bool) -> None:
+def _check_size(path: Path, name: str, head: ArrayHead, is_wide: bool) -> None:
     """Refuse an array before it is unpacked if it has too many columns, or more numbers than memory holds."""
     width = math.prod(head.shape[1:])
     if is_wide and width > MOST_COLUMNS:
@@ -137,7 +139,7 @@ def _check_size(path: Path, name: str, head: _Head, is_wide: bool) -> None:
     check_memory(f"The array '{name}' of {path}", math.prod(head.shape) * max(head.dtype.itemsize, 4))
 
 
-def _pick_features(path: Path, arrays: Mapping[str, _Head]) -> str:
+def _pick_features(path: Path, arrays: Mapping[str, ArrayHead]) -> str:
     for name in ("X", "features"):
         if name in arrays:
             return name
@@ -152,13 +154,7 @@ def _pick_features(path: Path, arrays: Mapping[str, _Head]) -> str:
 
 def _from_arrays(path: Path, arrays: Mapping[str, np.ndarray], features: str, wanted: Wanted) -> Source:
     array = arrays[features]
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"The features in the file {path} must be numbers. Got an array of {array.dtype}.")
-    if array.ndim < 2 or not array.size:
-        raise ValueError(
-            f"The features in the file {path} must have the shape (n, d), or (n, height, width) for images, "
-            f"none of it 0. Got {array.shape}."
-        )
+    features_shape(path, array.shape, array.dtype)
     source = array_source(array)
     if len(source.shape) > 1:
         sides = " × ".join(map(str, source.shape))
@@ -170,6 +166,18 @@ def _from_arrays(path: Path, arrays: Mapping[str, np.ndarray], features: str, wa
         for name in (wanted.label, wanted.id)
     )
     return replace(source, labels=labels, ids=ids)
+
+
+def features_shape(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Return the shape of an array if it can be features."""
+    if dtype.kind not in "biuf":
+        raise ValueError(f"The features in the file {path} must be numbers. Got an array of {dtype}.")
+    if len(shape) < 2 or not math.prod(shape):
+        raise ValueError(
+            f"The features in the file {path} must have the shape (n, d), or (n, height, width) for images, "
+            f"none of it 0. Got {shape}."
+        )
+    return shape
 
 
 def array_source(array: np.ndarray) -> Source:

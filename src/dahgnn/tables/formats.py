@@ -12,8 +12,10 @@ from pathlib import Path
 from dahgnn.checks import bad_value, did_you_mean
 from dahgnn.tables.array_files import read_npy, read_npz
 from dahgnn.tables.json_files import JSON_OPTIONS, read_json, read_json_lines
-from dahgnn.tables.parquet_files import read_parquet
+from dahgnn.tables.parquet_files import read_arrow, read_parquet
+from dahgnn.tables.parts import holds_row_files, read_parts
 from dahgnn.tables.picture_folders import PICTURE_OPTIONS, read_picture_folder
+from dahgnn.tables.row_files import ROW_FILES
 from dahgnn.tables.sources import Format, Reading
 from dahgnn.tables.text_files import TEXT_OPTIONS, read_text_file
 from dahgnn.tables.workbooks import WORKBOOK_OPTIONS, read_workbook
@@ -27,17 +29,22 @@ FORMATS: Mapping[str, Format] = {
     ".jsonl": Format(read_json_lines, JSON_OPTIONS),
     ".ndjson": Format(read_json_lines, JSON_OPTIONS),
     ".parquet": Format(read_parquet),
+    ".arrow": Format(read_arrow),
+    ".feather": Format(read_arrow),
     ".xlsx": Format(read_workbook, WORKBOOK_OPTIONS),
     ".npz": Format(read_npz),
     ".npy": Format(read_npy, roles="files"),
 }
 _FOLDER = Format(read_picture_folder, PICTURE_OPTIONS, roles="folders")
+_PARTS = Format(read_parts)
 _AS_NAMED = Reading()
 
 
 def find_format(path: Path, reading: Reading = _AS_NAMED) -> Format:
-    """Return the format of a file, or of a folder of pictures, if it can be read as wanted."""
-    ending = _ending(path) if reading.format is None else f".{reading.format.removeprefix('.').lower()}"
+    """Return the format of a file, or of a folder of pictures or files, if it can be read as wanted."""
+    ending = find_ending(path, reading)
+    if is_parts(path, reading):
+        return _checked(_PARTS, reading, "folders of Parquet files")
     if not ending and path.is_dir():
         return _checked(_FOLDER, reading, "folders of pictures")
     if ending not in FORMATS and reading.format is not None:
@@ -50,6 +57,16 @@ def find_format(path: Path, reading: Reading = _AS_NAMED) -> Format:
             "Name the format with --format."
         )
     return _checked(FORMATS[ending], reading, f"{ending} files")
+
+
+def find_ending(path: Path, reading: Reading = _AS_NAMED) -> str:
+    """Return the ending that says the format of a file: that of its name, or what the user says instead."""
+    return _ending(path) if reading.format is None else f".{reading.format.removeprefix('.').lower()}"
+
+
+def is_parts(path: Path, reading: Reading = _AS_NAMED) -> bool:
+    """Whether a path is a folder of files of rows; Spark calls such a folder by the ending of its files."""
+    return find_ending(path, reading) in ("", *ROW_FILES) and holds_row_files(path)
 
 
 def _checked(chosen: Format, reading: Reading, what: str) -> Format:

@@ -53,9 +53,15 @@ def find_pictures(folder: Path) -> tuple[list[Path], list[Path]]:
     if not pictures:
         raise ValueError(
             f"The folder {folder} must have pictures in it, or in folders named by their classes. "
-            f"Got none that end in one of {', '.join(PICTURE_ENDINGS)}."
+            f"Got none that end in one of {', '.join(PICTURE_ENDINGS)}. "
+            "Parquet files, which are a table together, must be in the folder itself."
         )
     return pictures, [path for path in found if path.suffix.lower() not in PICTURE_ENDINGS]
+
+
+def has_pictures(folder: Path) -> bool:
+    """Whether a picture is in a folder, or in one in it."""
+    return any(path.suffix.lower() in PICTURE_ENDINGS for path in _walk(folder))
 
 
 def _walk(folder: Path, within: tuple[Path, ...] = ()) -> Iterator[Path]:

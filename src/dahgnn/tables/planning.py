@@ -143,6 +143,11 @@ def plan_columns(
     return plan.columns, _say_left_out(source, choices, plan)
 
 
+def beside(path: Path) -> Path:
+    """Return the folder that paths of pictures in a table are relative to."""
+    return path if path.is_dir() else path.parent
+
+
 def _no_feature(path: Path, plan: _Plan, left_out: set[str]) -> ValueError:
     return ValueError(
         f"The file {path} must have a column that can be a feature. Got {len(left_out)} that are dropped, "
@@ -226,7 +231,7 @@ def _plan_values(path: Path, name: str, source: Source, choices: Choices) -> tup
         texts = missing.in_features(as_texts(source.cells[name], name))
         return _plan_pictures(path, name, texts), text_array(texts)
     kind, values = classify(source, name, missing)
-    if kind == "text" and look_like_pictures(values.tolist(), path.parent):
+    if kind == "text" and look_like_pictures(values.tolist(), beside(path)):
         return _plan_pictures(path, name, values.tolist()), values
     if kind == "text":
         return _plan_text(name, source, values.tolist(), choices), values
@@ -314,4 +319,4 @@ def _plan_free_text(name: str, texts: Texts, choices: Choices) -> Column:
 def _plan_pictures(path: Path, name: str, texts: Texts) -> Column:
     if not any(text and text.strip() for text in texts):
         return Column(name=name, kind="unused")
-    return Column(name=name, kind="picture", encoder=learn_pictures(texts, path.parent))
+    return Column(name=name, kind="picture", encoder=learn_pictures(texts, beside(path)))

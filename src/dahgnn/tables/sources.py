@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -131,7 +132,8 @@ class Source:
     """The content of a file, before any of it is understood.
 
     ``lines`` has the line of a text file in which each row begins, or its row of a sheet, counted from 1;
-    other files have none. ``place`` is how messages name it.
+    other files have none. ``place`` is how messages name it. ``files`` has, for rows of several files, the
+    name of each file and the row that it begins with; that of a block within a file is below 0.
     """
 
     n_rows: int
@@ -144,9 +146,13 @@ class Source:
     notes: tuple[str, ...] = ()
     lines: np.ndarray | None = None
     place: str = "line {} of the file"
+    files: tuple[tuple[str, int], ...] = ()
 
     def at(self, row: int) -> str:
         """Say where a row is: in a text file its line, elsewhere its number, both counted from 1."""
+        if self.files:
+            name, begin = self.files[bisect_right([begin for _, begin in self.files], row) - 1]
+            return f"row {row - begin + 1} (counted from 1) of {name}"
         if self.lines is None:
             return f"row {row + 1} (counted from 1)"
         return self.place.format(self.lines[row])
@@ -200,7 +206,9 @@ def with_roles(path: Path, source: Source, wanted: Wanted) -> Source:
     if not source.n_rows:
         raise ValueError(f"The file {path} must have at least one row of data. Got a header alone.")
     labels = _take(path, source.cells, wanted.label, "label")
-    if wanted.id is not None and wanted.id not in source.cells and wanted.fitted:
+    if wanted.id is None:
+        return replace(source, labels=labels)  # with the names that the reader knows, if it knows any
+    if wanted.id not in source.cells and wanted.fitted:
         note = f"There is no column '{wanted.id}' for the ids, so that rows are named by their number."
         return replace(source, labels=labels, notes=(*source.notes, note))
     return replace(source, labels=labels, ids=_take(path, source.cells, wanted.id, "id"))
@@ -236,7 +244,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except PermissionError as error:
         raise PermissionError(f"The file {path} cannot be read: permission denied.") from error
     with file:
-        before = _identity(os.fstat(file.fileno()))
+        before = identity_of(file)
         if not os.fstat(file.fileno()).st_size:
             raise ValueError(f"The file {path} must have content. Got an empty file.")
         yield file
@@ -245,7 +253,17 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         except FileNotFoundError:
             after = ()
     if before != after:
-        raise OSError(f"The file {path} changed while it was read. Read it again when nothing writes to it.")
+        raise changed_meanwhile(path)
+
+
+def changed_meanwhile(path: Path) -> OSError:
+    """Return the error of a file that somebody writes to while it is read."""
+    return OSError(f"The file {path} changed while it was read. Read it again when nothing writes to it.")
+
+
+def identity_of(file: BinaryIO) -> tuple[int, ...]:
+    """Return what tells an open file from others, and from itself after a change."""
+    return _identity(os.fstat(file.fileno()))
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:

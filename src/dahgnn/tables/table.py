@@ -1,4 +1,4 @@
-"""Read users' tables: features, labels and ids from CSV, TSV, JSON, Parquet, Excel, NPZ and NPY files.
+"""Read users' tables: features, labels and ids from CSV, TSV, JSON, Parquet, Arrow, Excel, NPZ and NPY files.
 
 What each kind of file may hold is said in the module that `dahgnn.tables.formats` has for it, and how its
 columns become features in `dahgnn.tables.planning` and `dahgnn.tables.columns`.
@@ -15,7 +15,6 @@ two classes of 0 and above. Hence −1 and 1 alone are two classes there.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,20 +25,18 @@ import numpy as np
 from dahgnn.checks import bad_value
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.tables.cells import as_texts
-from dahgnn.tables.columns import TEXT_KINDS, Column, encode_columns, match_columns
+from dahgnn.tables.columns import TEXT_KINDS, Column, match_columns
+from dahgnn.tables.encoding import encode_columns
 from dahgnn.tables.formats import find_format
+from dahgnn.tables.labels import understand_labels
 from dahgnn.tables.leaks import find_leaks
-from dahgnn.tables.messages import Problems, combined_error, joined, quoted
-from dahgnn.tables.missing import NUMBER, Missing, suspects
-from dahgnn.tables.planning import Choices, plan_columns
-from dahgnn.tables.sources import Reading, Source, Texts, Wanted
+from dahgnn.tables.messages import Problems, combined_error, quoted
+from dahgnn.tables.missing import Missing
+from dahgnn.tables.planning import Choices, beside, plan_columns
+from dahgnn.tables.sources import Reading, Source, Wanted
 
-_WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
-# So many different numbers may be grades.
-_FEW_CLASSES = 20
-# Of so many classes, the most common first, a note says how many labels they have.
-_LISTED_CLASSES = 12
-_NO_ID = (
+# What to do where an id is missing, or two rows have it.
+NO_ID = (
     "Correct it, or leave --id out: rows are then named by their numbers, and --drop leaves the column out."
 )
 
@@ -178,7 +175,7 @@ def survey_table(
 ) -> Survey:
     """Read a table as `read_table` does, and return what is wrong with its labels, ids and columns."""
     choices = choices or Choices()
-    _check_roles(label, id, choices, columns)
+    check_roles(label, id, choices, columns)
     path, problems = Path(path), Problems()
     texts = tuple(column.name for column in columns or () if column.kind in TEXT_KINDS)
     texts = (*texts, *choices.text, *choices.picture)
@@ -197,8 +194,8 @@ def survey_table(
     with problems.gathered():
         columns, column_notes = _choose_columns(path, source, choices, columns, problems)
         notes += column_notes
-        features, names, encoding_notes = encode_columns(source, columns, problems, path.parent)
-        notes = [_size(path, columns, features), *notes, *encoding_notes]
+        features, names, encoding_notes = encode_columns(source, columns, problems, beside(path))
+        notes = [say_size(path, columns, features.shape), *notes, *encoding_notes]
         if not fitted:
             notes += find_leaks(source, columns, features, labels, choices.keep)
     columns = tuple(columns or ())
@@ -227,19 +224,20 @@ def _choose_columns(
     return columns, match_columns(path, source, columns)
 
 
-def _size(path: Path, columns: Sequence[Column], features: np.ndarray) -> str:
-    """Say how many rows, columns and features there are."""
+def say_size(path: Path, columns: Sequence[Column], shape: tuple[int, ...]) -> str:
+    """Say how many rows, columns and features there are; ``shape`` is that of the features, (n, d)."""
     n_used = sum(column.kind != "unused" for column in columns)
-    n_rows, n_features = features.shape
+    n_rows, n_features = shape
     used = "1 column becomes" if n_used == 1 else f"{n_used:,} columns become"
     return (
         f"{path.name} has {n_rows:,} rows, and {used} {n_features:,} feature{'s' if n_features > 1 else ''}."
     )
 
 
-def _check_roles(
+def check_roles(
     label: str | None, id_: str | None, choices: Choices, columns: Sequence[Column] | None
 ) -> None:
+    """Refuse columns of labels and ids that are something else as well."""
     for name in ("drop", "keep", "missing", "text", "picture", "text_model"):
         if columns is not None and getattr(choices, name):
             remedy = "The fitted columns say what is used."
@@ -260,50 +258,9 @@ def _read_labels(
     """Return the labels, if there is a column of them, and what there is to say of them."""
     if source.labels is None:
         return None, []
-    where = f"in '{name}'" if name is not None else "by their folders"
-    name = name or "folders"
-    texts = missing.in_labels(as_texts(source.labels, name))
-    whole = [_WHOLE.fullmatch(text) if text is not None else None for text in texts]
-    notes = []
-    if all(match is not None for match, text in zip(whole, texts, strict=True) if text is not None):
-        texts = [match and match[1] for match in whole]
-        if "-1" in texts and (source.is_array or _has_minus_one_for_none(texts)):
-            notes.append(f"The label -1 was taken for unlabelled, in {texts.count('-1')} rows.")
-            texts = [None if text == "-1" else text for text in texts]
-    counts = Counter(text for text in texts if text is not None)
-    _check_classes(counts, name)
-    if "-1" in counts:
-        notes.append("The label -1 was taken for a class.")
-    classes = [f"{quoted(label)} ({count})" for label, count in counts.most_common()]
-    known = f"{counts.total():,} of {len(texts):,} rows are labelled {where}, with {len(counts)} classes"
-    sizes = joined(classes, most=_LISTED_CLASSES) or "none"
-    return tuple(texts), [f"{known}: {sizes}.", *notes, *suspects(counts)]
-
-
-def check_labels(labels: Sequence[str | None], name: str) -> None:
-    """Refuse labels that no classifier can learn from."""
-    classes = {label for label in labels if label is not None}
-    if len(classes) < 2:
-        got = f"one class alone, {quoted(classes.pop())}" if classes else "no label at all"
-        raise ValueError(
-            f"The labels in '{name}' must be of at least two classes. Got {got}. "
-            "Label some rows; an empty cell means unlabelled."
-        )
-
-
-def _check_classes(counts: Counter[str], name: str) -> None:
-    """Refuse measured numbers: few of them are equal, and some are not whole."""
-    measured = all(NUMBER.fullmatch(text) for text in counts) and any("." in text for text in counts)
-    if measured and len(counts) > max(_FEW_CLASSES, counts.total() / 2):
-        raise ValueError(
-            f"The labels in '{name}' must be classes. Got {len(counts)} different numbers in "
-            f"{counts.total()} rows."
-        )
-
-
-def _has_minus_one_for_none(texts: Texts) -> bool:
-    others = {text for text in texts if text != "-1"}
-    return len(others) > 1 and all(text is not None and not text.startswith("-") for text in others)
+    texts = as_texts(source.labels, name or "folders")
+    meanings, notes = understand_labels(Counter(texts), name, missing, is_array=source.is_array)
+    return tuple(meanings[text] for text in texts), notes
 
 
 def _read_ids(source: Source, name: str | None) -> tuple[str, ...]:
@@ -312,9 +269,9 @@ def _read_ids(source: Source, name: str | None) -> tuple[str, ...]:
     first: dict[str, int] = {}
     for row, text in enumerate(as_texts(source.ids, str(name))):
         if not text:
-            raise ValueError(f"The ids in '{name}' must all be there. Got none in {source.at(row)}. {_NO_ID}")
+            raise ValueError(f"The ids in '{name}' must all be there. Got none in {source.at(row)}. {NO_ID}")
         if text in first:
             places = f"{source.at(first[text])} and {source.at(row)}"
-            raise ValueError(f"The ids in '{name}' must differ. Got {quoted(text)} in {places}. {_NO_ID}")
+            raise ValueError(f"The ids in '{name}' must differ. Got {quoted(text)} in {places}. {NO_ID}")
         first[text] = row
     return tuple(first)

@@ -103,14 +103,19 @@ class PlainLoop:
 
 
 class Adam:
-    """Adam with the rate of the schedule.
+    """Adam with the rate of the schedule, an epoch of which has one update or several.
+
+    The gradients of several updates are those of parts of an epoch, and noisier. The rate is then divided by
+    the root of their number: the square root scaling rule for Adam (Malladi et al., 2022).
 
     Not the optimizer of torch but the function it calls: making the first optimizer of a process imports
     torch's compiler, which takes longer than a small fit.
     """
 
-    def __init__(self, weights: list[nn.Parameter], config: TrainingConfig) -> None:
-        self.weights, self.config = weights, config
+    def __init__(
+        self, weights: list[nn.Parameter], config: TrainingConfig, updates_an_epoch: int = 1
+    ) -> None:
+        self.weights, self.config, self.updates_an_epoch = weights, config, updates_an_epoch
         self.fused = all(weight.device.type in ("cpu", "cuda") for weight in weights)
         count = partial(torch.zeros, (), dtype=torch.float32)
         self.steps = [count(device=weight.device if self.fused else None) for weight in weights]
@@ -128,10 +133,11 @@ class Adam:
         states = zip(self.weights, self.means, self.squares, self.steps, strict=True)
         used = [(weight, weight.grad, *state) for weight, *state in states if weight.grad is not None]
         if used:
+            past = self.done // self.updates_an_epoch // self.config.decay_every
             weights, gradients, means, squares, steps = map(list, zip(*used, strict=True))
             adam(
                 weights, gradients, means, squares, [], steps, fused=self.fused,
-                lr=self.config.learning_rate * self.config.decay ** (self.done // self.config.decay_every),
+                lr=self.config.learning_rate * self.config.decay**past / self.updates_an_epoch**0.5,
                 weight_decay=self.config.weight_decay, beta1=0.9, beta2=0.999, eps=1e-8,
                 amsgrad=False, maximize=False,
             )  # fmt: skip

@@ -67,6 +67,26 @@ class Updates(Protocol):
         """Return what the network says of all nodes, (n, c), on the CPU."""
 
 
+class Room(Protocol):
+    """What all networks of a fit share."""
+
+    def enter(self, network: DAHGNN, labelled: Labelled, seed: int) -> Updates:
+        """Return the training of a network, which moves to where it is trained.
+
+        Parameters
+        ----------
+        network : DAHGNN
+            Of the same settings as those that entered before.
+        labelled : Labelled
+            The nodes that train.
+        seed : int
+            The seed of all that is random in its training.
+        """
+
+    def measure_density(self, network: DAHGNN) -> Tensor:
+        """Return the density of all nodes in the first attention layer of a network, (n,), on the CPU."""
+
+
 class Classroom:
     """What all networks of a fit share: features, hypergraph, schedule.
 

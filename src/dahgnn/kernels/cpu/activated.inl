@@ -13,10 +13,10 @@ struct ActivatedRows {
     const T* of(int64_t number, int64_t group) const { return rows + (row(number) * groups + group) * inner; }
     // Writes a group's part of rows begin ... end behind ELU and dropout, and which of the units stay.
     void activate(int64_t group, int64_t begin, int64_t end, T* to, int8_t* stays) const {
-        const bool together = groups == 1 && !chosen;
+        const bool together = groups == 1 && !chosen && !dropping.numbers;
         const int64_t size = together ? (end - begin) * inner : inner;
         for (int64_t number = begin; number < end; number += together ? end - begin : 1) {
-            if (dropping.seeds) dropping.decide(group, row(number) * inner, size, stays);
+            if (dropping.seeds) dropping.decide(group, dropping.number(row(number)) * inner, size, stays);
             activate_some(of(number, group), size, to, stays);
             to += size, stays += size;
         }

@@ -211,11 +211,11 @@ void backward_group(const Backward<T>& call, int64_t first, T* kept) {
     write_no_target<T, G, U>(layout, group.hyperedge_target(call.hyperedges));
     Buffer<T> partial;
     partial.fit(blocks * size);
-    if (call.chosen) std::fill_n(group.to_node, call.nodes * G, T(0));
+    if (call.receivers < call.nodes) std::fill_n(group.to_node, call.nodes * G, T(0));
     parallel(call.threads, call.receivers, [&](int64_t begin, int64_t end) {
         open_nodes<T, G, U>(group, call, begin, end);
     });
-    const uint8_t* active = choose(group.active_nodes, !call.chosen);
+    const uint8_t* active = choose(group.active_nodes, call.receivers == call.nodes);
     parallel(call.threads, call.hyperedges, [&](int64_t begin, int64_t end) {
         T* const sums = partial.data() + (node_blocks + begin / BLOCK) * size;
         turn_hyperedges<T, G, U>(group, call, begin, end, active, sums);

@@ -30,3 +30,29 @@ void squared_distances(int threads, int64_t pairs, int64_t width, const T* point
         }
     });
 }
+
+// Sums, for the first ``count`` rows (heads, units), their scalar products with the rows that a segment names, those
+// greater than ``delta`` alone.
+template <typename T>
+void similarity_sum(int threads, int64_t count, int64_t heads, int64_t units, const Segments& segments, T delta,
+                    const T* directions, T* sums) {
+    const int64_t width = heads * units;
+    // No cosine is greater than one, but its rounding may be.
+    const T least = delta < T(1) ? delta : std::numeric_limits<T>::infinity();
+    parallel(threads, count, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            const T* const own = directions + i * width;
+            T* const sum = sums + i * heads;
+            std::fill(sum, sum + heads, T(0));
+            for (int64_t t = segments.offsets[i]; t < segments.offsets[i + 1]; ++t) {
+                const T* const other = directions + segments.indices[t] * width;
+                for (int64_t h = 0; h < heads; ++h) {
+                    T product = 0;
+#pragma omp simd reduction(+ : product)
+                    for (int64_t u = h * units; u < (h + 1) * units; ++u) product += own[u] * other[u];
+                    if (product > least) sum[h] += product;
+                }
+            }
+        }
+    });
+}

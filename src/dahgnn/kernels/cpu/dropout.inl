@@ -84,7 +84,9 @@ struct Dropping {
     const int64_t *seeds, *epochs;  // of each run; ``epochs`` is the last epoch behind it
     int64_t site;
     double rate;
+    const int64_t* numbers = nullptr;  // of the rows, where they are some of many; else they are 0, 1, ...
 
+    int64_t number(int64_t row) const { return numbers ? numbers[row] : row; }
     template <typename T>
     T scale() const {
         return T(1 / (1 - rate));

@@ -6,6 +6,7 @@ struct Forward : Messages<T> {
     T delta, tolerance;
     T *new_nodes, *new_hyperedges;  // (receivers, heads, units), (hyperedges, heads, units)
     T *kept, *directions;
+    const T* bias;  // (nodes, heads), what is added to the scores of the nodes in place of a density; may be missing
 };
 
 // Least and greatest density and greatest score of some rows, of each head, repeated.
@@ -85,6 +86,7 @@ void project_rows(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
         std::memcpy(numbers, products, sizeof(numbers));
         copy(record, numbers, G);
         copy(record + 2 * G, numbers + G, G);
+        if (call.bias) store_heads<T, G>(record + G, group.read_term(call.bias, i));
         if (!call.neighbours.offsets) continue;
         direct<T, G, U>(group, packet, numbers + 2 * G, call.directions + i * layout.direction());
         V most = V{} - std::numeric_limits<T>::infinity();
@@ -327,6 +329,7 @@ void forward_group(const Forward<T>& call, int64_t first, T* kept) {
         });
     }
     set_scales<T, G>(of_nodes, node_blocks, density, call.tolerance, group.scales);
+    if (call.bias) std::fill_n(group.scales + G, G, T(1));  // it is scaled already
     parallel(call.threads, call.hyperedges, [&](int64_t begin, int64_t end) {
         attend_nodes<T, G, U>(group, call, begin, end, of_hyperedges.data() + begin / BLOCK * SIZE);
     });

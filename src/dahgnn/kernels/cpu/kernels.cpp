@@ -35,6 +35,7 @@ constexpr int LANES = 4;  // numbers of single precision in a vector
 #include "products.inl"
 #include "dropout.inl"
 #include "distances.inl"
+#include "matrices.inl"
 #include "activated.inl"
 }
 
@@ -51,6 +52,7 @@ constexpr int LANES = 8;
 #include "products.inl"
 #include "dropout.inl"
 #include "distances.inl"
+#include "matrices.inl"
 #include "activated.inl"
 }
 #pragma GCC pop_options
@@ -65,6 +67,7 @@ constexpr int LANES = 16;
 #include "products.inl"
 #include "dropout.inl"
 #include "distances.inl"
+#include "matrices.inl"
 #include "activated.inl"
 }
 #pragma GCC pop_options
@@ -117,12 +120,12 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, 
         const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
         const int64_t* node_hyperedges, const T* wx, const T* e_term, const T* vectors, int64_t receivers,           \
         const int64_t* chosen, const int64_t* neighbour_offsets, const int64_t* neighbours, double delta,            \
-        double tolerance, T* new_nodes, T* new_hyperedges, T* kept, T* scratch) {                                    \
+        double tolerance, T* new_nodes, T* new_hyperedges, T* kept, T* scratch, const T* bias) {                     \
         DISPATCH(messages_forward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,          \
                                        {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},        \
                                        wx, e_term, vectors, receivers, chosen},                                      \
                                       {neighbour_offsets, neighbours}, T(delta), T(tolerance), new_nodes,            \
-                                      new_hyperedges, kept, scratch}))                                               \
+                                      new_hyperedges, kept, scratch, bias}))                                         \
     }                                                                                                                \
     void dahgnn_messages_backward_##name(                                                                            \
         int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
@@ -159,20 +162,32 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, 
     }                                                                                                                \
     void dahgnn_activated_product_##name(                                                                            \
         int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer, int activation,                    \
-        const int64_t* seeds, const int64_t* epochs, int64_t site, double rate, const int64_t* chosen,               \
+        const int64_t* seeds, const int64_t* epochs, int64_t site, double rate, const int64_t* numbers,              \
+        const int64_t* chosen,                                                                                       \
         const T* rows, const T* weights, T* output) {                                                                \
         DISPATCH(activated_product<T>(threads, count, outer,                                                         \
-                                      {groups, inner, activation != 0, {seeds, epochs, site, rate}, chosen, rows},   \
+                                      {groups, inner, activation != 0, {seeds, epochs, site, rate, numbers}, chosen, \
+                                       rows},                                                                        \
                                       weights, output))                                                              \
     }                                                                                                                \
     void dahgnn_activated_product_backward_##name(                                                                   \
         int threads, int64_t count, int64_t groups, int64_t inner, int64_t outer, int activation,                    \
-        const int64_t* seeds, const int64_t* epochs, int64_t site, double rate, const int64_t* chosen,               \
+        const int64_t* seeds, const int64_t* epochs, int64_t site, double rate, const int64_t* numbers,              \
+        const int64_t* chosen,                                                                                       \
         const T* rows, const T* weights, const T* gradient, int add, T* rows_gradient, T* weights_gradient) {        \
         DISPATCH(activated_product_backward<T>(                                                                      \
             threads, count, outer,                                                                                   \
-            {groups, inner, activation != 0, {seeds, epochs, site, rate}, chosen, rows}, gradient, weights,          \
+            {groups, inner, activation != 0, {seeds, epochs, site, rate, numbers}, chosen, rows}, gradient, weights, \
             add != 0, rows_gradient, weights_gradient))                                                              \
+    }                                                                                                                \
+    void dahgnn_similarity_sum_##name(int threads, int64_t count, int64_t heads, int64_t units,                      \
+                                      const int64_t* offsets, const int64_t* indices, double delta,                  \
+                                      const T* directions, T* sums) {                                                \
+        DISPATCH(similarity_sum<T>(threads, count, heads, units, {offsets, indices}, T(delta), directions, sums))    \
+    }                                                                                                                \
+    void dahgnn_sparse_product_##name(int threads, int64_t targets, int64_t width, const int32_t* offsets,           \
+                                      const int32_t* columns, const T* weights, const T* values, T* output) {        \
+        DISPATCH(sparse_product<T>(threads, targets, width, offsets, columns, weights, values, output))              \
     }                                                                                                                \
     void dahgnn_squared_distances_##name(int threads, int64_t pairs, int64_t width, const T* points,                 \
                                          const int64_t* here, const int64_t* there, double scale, double* squares) { \

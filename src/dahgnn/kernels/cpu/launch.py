@@ -130,6 +130,14 @@ def squared_distances(points: Tensor, here: Tensor, there: Tensor, scale: float)
     return squares
 
 
+def sparse_product(offsets: Tensor, columns: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+    """Multiply a sparse matrix, in rows of int32 places and weights (t,), with values (n, width)."""
+    values = values.contiguous()
+    products = new_tensor(values, len(offsets) - 1, values.shape[1])
+    _call("sparse_product", values.dtype, *products.shape, offsets, columns, weights, values, products)
+    return products
+
+
 def activated_product(
     rows: Tensor, weights: Tensor, activation: bool, mask: Mask | None, chosen: Tensor | None
 ) -> Tensor:
@@ -188,8 +196,9 @@ def _activation(
     activation: bool, mask: Mask | None, chosen: Tensor | None
 ) -> tuple[Tensor | float | None, ...]:
     """Return the arguments that say what the rows pass, and which of them."""
-    seeds, epochs, site, rate = (None, None, 0, 0.0) if mask is None else mask
-    return activation, _contiguous(seeds), _contiguous(epochs), site, float(rate), _contiguous(chosen)
+    seeds, epochs, site, rate, numbers = (None, None, 0, 0.0, None) if mask is None else mask
+    dropping = _contiguous(seeds), _contiguous(epochs), site, float(rate), _contiguous(numbers)
+    return activation, *dropping, _contiguous(chosen)
 
 
 def messages_forward(
@@ -213,7 +222,7 @@ def messages_forward(
     _call(
         "messages_forward", wx.dtype,
         *_messages(wx, e_term, vectors, to_hyperedges.forward, to_nodes.forward, settings),
-        *around, delta, settings.tolerance, nodes, hyperedges, kept, scratch,
+        *around, delta, settings.tolerance, nodes, hyperedges, kept, scratch, None,
     )  # fmt: skip
     return nodes, hyperedges, (kept,)
 
@@ -242,6 +251,88 @@ def messages_backward(
         nodes_gradient.contiguous(), _contiguous(hyperedges_gradient), nodes, *kept, scratch, *gradients,
     )  # fmt: skip
     return gradients
+
+
+def attend(
+    values: Tensor, vector: Tensor, target: Tensor, bias: Tensor | None, incidence: Incidence, slope: float
+) -> tuple[Tensor, Tensor]:
+    """Sum the sources of each target by attention, (4) to (8), with an ELU: one direction alone.
+
+    Parameters
+    ----------
+    values : Tensor, (sources, heads, units)
+        What is summed.
+    vector, target : Tensor, (heads, units), (targets, heads)
+        What the rows are multiplied with for their term of the scores, and the terms of the targets.
+    bias : Tensor, (sources, heads), or None
+        What is added to the scores.
+    incidence : Incidence
+        The sources of each target; for the gradient in both orders.
+    slope : float
+        Slope of the LeakyReLU.
+
+    Returns
+    -------
+    sums, kept : Tensor, (targets, heads, units), (…)
+        What the targets get, and what `attend_backward` needs besides.
+    """
+    # Nodes that send to hyperedges, and none that receives: half of a whole pass.
+    values, target = values.contiguous(), target.contiguous()
+    sums = new_tensor(values, len(target), *values.shape[1:])
+    sizes = _message_sizes(values, target, 0)
+    kept = new_tensor(values, sizes[0])
+    _call(
+        "messages_forward", values.dtype, *_one_way(values, vector, target, incidence, slope),
+        None, None, 0.0, 0.0, None, sums, kept, None, _contiguous(bias),
+    )  # fmt: skip
+    return sums, kept
+
+
+def attend_backward(
+    gradient: Tensor,
+    values: Tensor,
+    vector: Tensor,
+    target: Tensor,
+    kept: Tensor,
+    incidence: Incidence,
+    slope: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of the values, the vector and the terms of the targets of `attend`."""
+    values, target = values.contiguous(), target.contiguous()
+    of_values, of_target = new_tensor(values, *values.shape), new_tensor(values, *target.shape)
+    of_vectors = values.new_empty(3, *values.shape[1:])
+    scratch = new_tensor(values, _message_sizes(values, target, 0)[2])
+    _call(
+        "messages_backward", values.dtype, *_one_way(values, vector, target, incidence, slope),
+        None, gradient.contiguous(), None, kept, scratch, of_values, of_target, of_vectors,
+    )  # fmt: skip
+    return of_values, of_vectors[0], of_target
+
+
+def _one_way(
+    values: Tensor, vector: Tensor, target: Tensor, incidence: Incidence, slope: float
+) -> tuple[Tensor | float | None, ...]:
+    """Return the arguments with which a whole pass begins, for its way to the targets alone."""
+    # The way there reads the order of the targets alone.
+    backward = incidence.forward if incidence.backward is None else incidence.backward
+    nobody = torch.empty(0, dtype=torch.int64)
+    settings = MessageSettings(slope=slope, delta=None, tolerance=0.0, activation=True, chosen=nobody)
+    none = torch.zeros_like(vector)
+    return _messages(values, target, Vectors(vector, none, none), incidence.forward, backward, settings)
+
+
+def similarity_sum(directions: Tensor, delta: float, neighbours: Segments) -> Tensor:
+    """Sum the cosines over ``delta`` of the first rows (n, heads, units) with those that segments name.
+
+    There may be fewer segments than rows. Returns (segments, heads).
+    """
+    directions = directions.contiguous()
+    sums = new_tensor(directions, len(neighbours), directions.shape[1])
+    _call(
+        "similarity_sum", directions.dtype, len(neighbours), *directions.shape[1:],
+        neighbours.offsets, neighbours.indices, float(delta), directions, sums,
+    )  # fmt: skip
+    return sums
 
 
 def _messages(

@@ -1,0 +1,132 @@
+"""The part ``train``: one network of the default on rows in a file, by batches and all at once.
+
+Neighbours are random rows of the same block of 1,000, so that nothing is searched. With several processes the
+same batch is divided among them by torchrun.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dahgnn.classifier.plan import free_memory
+from dahgnn.config import PRESETS
+from dahgnn.files.scratch import Scratch
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.graph.large_hypergraph import hypergraph_from_neighbors
+from dahgnn.nn.model import DAHGNN
+from dahgnn.training.batches import BatchRoom, BatchUpdates
+from dahgnn.training.distributed import gather, join_world, own_device
+from dahgnn.training.run import Labelled
+from dahgnn.training.sampling import Sampling
+from dahgnn.training.updates import Classroom, Update
+from scale.graph_part import K
+from scale.rows import CLASSES, block_neighbours, hide_classes, open_rows
+from scale.watch import Watch
+
+_PRESET = PRESETS["default"]
+# Bytes of a row while messages pass over the whole hypergraph, see `dahgnn.classifier.plan`.
+_A_ROW_AT_ONCE = 3200
+# Batches whose reach is counted.
+_COUNTED = 3
+
+
+def measure_train(spec: dict[str, Any], work: Path, watch: Watch) -> dict[str, Any]:
+    """Train a network for some epochs.
+
+    Parameters
+    ----------
+    spec : dict
+        "n", "d", "labels", "epochs", "batch" (0 is all rows at once), "threads" and "device".
+    work : Path
+        Where rows are kept, and large arrays meanwhile.
+    watch : Watch
+        Measures phases.
+    """
+    if not spec["batch"] and spec["device"] == "cpu" and spec["n"] * _A_ROW_AT_ONCE > free_memory():
+        return {"problem": "all rows at once need more memory than is free", "skipped": True}
+    torch.set_num_threads(spec["threads"])
+    with join_world(spec["device"]) as world, Scratch(work) as scratch:
+        rows, classes = open_rows(work, spec["n"], spec["d"])
+        with watch.phase("hypergraph"):
+            hypergraph = hypergraph_from_neighbors(block_neighbours(len(rows), K, scratch), scratch)
+        some = torch.from_numpy(hide_classes(classes, spec["labels"], seed=0))
+        nodes = torch.nonzero(some >= 0).flatten()
+        device = own_device(spec["device"])
+        generator = torch.Generator().manual_seed(0)
+        network = DAHGNN(spec["d"], CLASSES, _PRESET.model, generator=generator)
+        features = torch.from_numpy(rows)
+        if spec["batch"]:
+            sampling = Sampling(batch=spec["batch"])
+            room: Any = BatchRoom(
+                features,
+                hypergraph,
+                _PRESET.training,
+                device,
+                sampling=sampling,
+                scratch=scratch,
+                world=world,
+            )
+        else:
+            room = Classroom(features, hypergraph, _PRESET.training, device)
+        with watch.phase("propagate"):
+            where = "cpu" if spec["batch"] else device
+            updates = room.enter(network, Labelled(nodes.to(where), some[nodes].to(where)), seed=0)
+        found = _train(updates, len(nodes), spec["epochs"], device, watch)
+        if isinstance(updates, BatchUpdates):
+            found |= _reach(updates, nodes, hypergraph, spec["batch"])
+        memory = gather(world, watch.most)
+        return found | {
+            "anonymous_of_all": sum(each[0] for each in memory),
+            "processes": world.size,
+            "weights": sum(weight.numel() for weight in network.parameters()),
+            "memory_on_device": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
+        }
+
+
+def _train(updates: Any, count: int, epochs: int, device: torch.device, watch: Watch) -> dict[str, Any]:
+    """Train for an epoch that does not count, which compiles and reads, for some that do, and evaluate."""
+    losses: list[float] = []
+
+    def hear(update: Update) -> None:
+        losses.append(update.train_loss)
+
+    with watch.phase("first epoch"):
+        updates.advance(1, hear)
+    with watch.phase("epochs"):
+        start = time.perf_counter()
+        updates.advance(epochs, hear)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        seconds = time.perf_counter() - start
+    with watch.phase("evaluate"):
+        updates.evaluate()
+    return {
+        "seconds": seconds,
+        "seconds_an_epoch": seconds / epochs,
+        "targets_a_second": count * epochs / seconds,
+        "losses": losses,
+        "seconds_evaluate": watch.phases["evaluate"].seconds,
+        "seconds_propagate": watch.phases["propagate"].seconds,
+    }
+
+
+def _reach(updates: BatchUpdates, nodes: Tensor, hypergraph: Hypergraph, batch: int) -> dict[str, Any]:
+    """Return how many nodes a batch reaches in the mean."""
+    fan_out = tuple(updates.room.sampling.fan_out)
+    reached = []
+    for step in range(_COUNTED):
+        drawn = np.random.default_rng(step).permutation(len(nodes))[:batch]
+        targets = nodes[torch.from_numpy(np.sort(drawn))]
+        reached.append(len(updates.sampler.around(targets, fan_out, step)[0].nodes))
+    mean = float(np.mean(reached))
+    return {
+        "nodes_a_batch": mean,
+        "share_of_nodes": mean / hypergraph.n_nodes,
+        "updates_an_epoch": updates.updates_an_epoch,
+    }

@@ -1,0 +1,257 @@
+"""Which way a fit goes: exact or approximate neighbours, all at once or in batches, in memory or on the disk.
+
+It is decided before anything is computed, by how much memory and time each way is expected to need. The
+figures of a row were measured on fits of 200,000 to 5,000,000 rows; `docs/notes/scale.md` has them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import torch
+
+from dahgnn.checks import bad_value
+from dahgnn.config import ResourceConfig
+from dahgnn.files.scratch import Scratch
+from dahgnn.graph.choice import choose_search, exact_seconds, ivf_seconds
+
+# Of free memory, what a fit takes by default.
+_SHARE = 0.7
+# Bytes of a row at the most while a fit has everything in memory: for each class, for each neighbour,
+# and besides; the features are counted apart.
+_A_CLASS, _A_NEIGHBOUR, _A_ROW = 220, 300, 1200
+# Bytes of a row where large arrays are in files: for conjugate gradients, and for who is in which hyperedge.
+_A_CLASS_ON_DISK, _A_NEIGHBOUR_ON_DISK, _A_ROW_ON_DISK = 24, 70, 180
+# Bytes of a row while messages pass over the whole hypergraph at once, and of a batch of any number of rows.
+_A_ROW_AT_ONCE, _A_BATCH = 3200, 1200 << 20
+# Bytes that a fit needs however few rows it has.
+_ALWAYS = 600 << 20
+# Labelled rows of a batch, where nobody says it.
+BATCH = 256
+# Rows from which on the plan is worth a word.
+_MANY = 100_000
+# Seconds for a row: of one update, and for each class of all experts and the smoothing. They were measured on
+# a machine that computes so many products and sums in a second; so many updates are usual.
+_UPDATE, _EXPERTS, _USUAL_SPEED, _UPDATES = 1.3e-6, 1.5e-5, 1e11, 28
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The way of a fit, and what it is expected to cost.
+
+    Attributes
+    ----------
+    n, d, n_classes, k, networks : int
+        Rows, columns, classes, neighbours of a row, and networks.
+    device : torch.device
+        Where networks train, and an exact search is.
+    search : {"exact", "ivf", "hnsw"}
+        What finds neighbours.
+    batch : int
+        Labelled rows of an update; 0 is the whole hypergraph at once.
+    on_disk : bool
+        Whether large arrays are in files.
+    memory, disk : int
+        Bytes that the fit needs at the most, of memory and in files.
+    budget : int
+        Bytes of memory that it may use.
+    folder : Path
+        Where files go, if there are some.
+    resources : ResourceConfig
+        What the user said.
+    """
+
+    n: int
+    d: int
+    n_classes: int
+    k: int
+    networks: int
+    device: torch.device
+    search: str
+    batch: int
+    on_disk: bool
+    memory: int
+    disk: int
+    budget: int
+    folder: Path
+    resources: ResourceConfig
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there is something about it that a user should know."""
+        return self.n >= _MANY or self.on_disk or self.batch > 0 or self.search != "exact"
+
+    @cached_property
+    def seconds(self) -> float:
+        """How long it takes, roughly: neighbours, updates of the networks, experts and smoothing."""
+        if self.search == "exact":
+            neighbours = exact_seconds(self.n, self.d, self.device)
+        else:
+            neighbours = ivf_seconds(self.n, self.d)
+        rest = self.n * (_UPDATE * _UPDATES * self.networks + _EXPERTS * self.n_classes)
+        return neighbours + rest * _USUAL_SPEED / _speed()
+
+    def scratch(self) -> Scratch:
+        """Return the room for large arrays."""
+        return Scratch(self.folder if self.on_disk else None)
+
+    def describe(self) -> list[str]:
+        """Return the plan in sentences."""
+        how = {"exact": "an exact search", "ivf": "FAISS's inverted lists", "hnsw": "FAISS's HNSW graph"}
+        trained = f"in batches of {self.batch} labelled rows" if self.batch else "on all rows at once"
+        where = f"Large arrays, some {_gib(self.disk)}, are files in {self.folder}." if self.on_disk else ""
+        sentences = [
+            f"{self.n:,} rows of {self.d} columns: neighbours by {how[self.search]}, networks {trained}.",
+            f"It needs up to {_gib(self.memory)} of memory, of {_gib(self.budget)} that it may use, "
+            f"and about {_duration(self.seconds)}.",
+            where,
+        ]
+        return [sentence for sentence in sentences if sentence]
+
+
+def make_plan(
+    n: int,
+    d: int,
+    n_classes: int,
+    k: int,
+    resources: ResourceConfig,
+    device: torch.device,
+    networks: int = 1,
+) -> Plan:
+    """Choose the way of a fit.
+
+    Parameters
+    ----------
+    n, d, n_classes, k : int
+        Rows, columns, classes, and neighbours of a row.
+    resources : ResourceConfig
+        What the fit may use; what it says is done.
+    device : torch.device
+        Where networks train.
+    networks : int
+        How many of them.
+
+    Raises
+    ------
+    ValueError
+        If memory is not even enough for the leanest way.
+    """
+    budget = int(resources.memory * 2**30) if resources.memory is not None else int(_SHARE * free_memory())
+    search = choose_search(n, d, device, resources.search)
+    index = 4 * n * d if search != "exact" else 0
+    in_memory = _ALWAYS + index + n * (4 * d + _A_CLASS * n_classes + _A_NEIGHBOUR * k + _A_ROW)
+    on_disk = in_memory > budget
+    on_the_way = (
+        _ALWAYS + index + n * (_A_CLASS_ON_DISK * n_classes + _A_NEIGHBOUR_ON_DISK * k + _A_ROW_ON_DISK)
+    )
+    at_once, in_batches = on_the_way + n * _A_ROW_AT_ONCE, on_the_way + _A_BATCH
+    batch = resources.batch
+    if not isinstance(batch, int):
+        batch = BATCH if on_disk and at_once > budget and device.type == "cpu" else 0
+    memory = in_memory
+    if on_disk:
+        memory = in_batches if batch else at_once
+        _check_room(min(at_once, in_batches), budget, resources.memory is not None)
+    folder = Path(resources.folder) if resources.folder is not None else Path(tempfile.gettempdir())
+    return Plan(
+        n=n,
+        d=d,
+        n_classes=n_classes,
+        k=k,
+        networks=networks,
+        device=device,
+        search=search,
+        batch=batch,
+        on_disk=on_disk,
+        memory=memory,
+        disk=in_memory if on_disk else 0,
+        budget=budget,
+        folder=folder,
+        resources=resources,
+    )
+
+
+def _check_room(needed: int, budget: int, was_said: bool) -> None:
+    """Refuse a fit that the leanest way has no room for."""
+    if needed > budget and was_said:
+        remedy = "Allow more, or fit to fewer rows."
+        raise bad_value("memory", "ResourceConfig", f"at least {_gib(needed)} here", _gib(budget), remedy)
+
+
+def free_memory() -> int:
+    """Return the bytes of memory that are free, or that the system would free, for this process."""
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for line in _read(Path("/proc/meminfo")).splitlines():
+        if line.startswith("MemAvailable:"):
+            free = 1024 * int(line.split()[1])
+    return min(free, *_limits_of_groups(), 1 << 62)
+
+
+def _limits_of_groups() -> list[int]:
+    """Return what is left of the limits that control groups, such as containers, have for this process."""
+    left = []
+    for line in _read(Path("/proc/self/cgroup")).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = Path("/sys/fs/cgroup/memory" if controllers else "/sys/fs/cgroup")
+        names = ("limit_in_bytes", "usage_in_bytes") if controllers else ("max", "current")
+        for folder in (root / path.lstrip("/"), root):
+            most, now = (_read(folder / f"memory.{name}").strip() for name in names)
+            if most.isdigit() and now.isdigit():
+                cached = _cached(folder / "memory.stat")
+                left.append(max(0, int(most) - int(now) + cached))
+    return left
+
+
+def _cached(path: Path) -> int:
+    """Return the bytes of a control group that hold files, which the system gives back when asked."""
+    for line in _read(path).splitlines():
+        name, _, value = line.partition(" ")
+        if name in ("total_cache", "file"):
+            return int(value)
+    return 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+@cache
+def _speed() -> float:
+    """Return the products and sums that this machine computes in a second, from one small product."""
+    matrix = torch.ones(1024, 1024)
+    torch.mm(matrix, matrix)
+    start = time.perf_counter()
+    torch.mm(matrix, matrix)
+    return 2 * 1024**3 / max(time.perf_counter() - start, 1e-6)
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+def _duration(seconds: float) -> str:
+    """Return a rough time in words.
+
+    Examples
+    --------
+    >>> _duration(3), _duration(200), _duration(20_000)
+    ('some seconds', '3 minutes', '6 hours')
+    """
+    if seconds < 10:
+        return "some seconds"
+    if seconds < 100:
+        return f"{10 * round(seconds / 10)} seconds"
+    if seconds < 100 * 60:
+        return f"{round(seconds / 60)} minutes"
+    return f"{math.ceil(seconds / 3600)} hours"

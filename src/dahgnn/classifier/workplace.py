@@ -1,0 +1,122 @@
+"""Where a fit works: by which plan, with which room for large arrays, in which folder, with which processes.
+
+A long fit keeps in its folder what it has done, so that the same fit goes on from there after a kill. The
+folder is named by the rows, and removed when the fit has ended well. Processes that train together share it:
+the first one makes and removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from torch import Tensor
+
+from dahgnn.classifier.plan import Plan
+from dahgnn.files.scratch import IN_MEMORY, Scratch
+from dahgnn.graph.copies import digest_of_rows, hash_rows
+from dahgnn.progress import Progress
+from dahgnn.training.distributed import check_same, do_first
+from dahgnn.training.world import ALONE, World
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Workplace:
+    """Where a fit works.
+
+    Attributes
+    ----------
+    plan : Plan
+        Which way it goes.
+    scratch : Scratch
+        Where large arrays are.
+    folder : Path or None
+        Where it keeps what it has done, if it is long.
+    world : World
+        The processes that train together.
+    progress : Progress or None
+        Told how far a long search for neighbours is.
+    """
+
+    plan: Plan
+    scratch: Scratch = IN_MEMORY
+    folder: Path | None = None
+    world: World = ALONE
+    progress: Progress | None = None
+
+
+@contextlib.contextmanager
+def work_folder(parent: Path, features: Tensor, settings: str, world: World) -> Iterator[Path]:
+    """Yield the folder of a fit, the same in all processes.
+
+    Parameters
+    ----------
+    parent : Path
+        Where the folder is made; all processes can reach it.
+    features : Tensor, (n, d)
+        The rows, the same in all processes.
+    settings : str
+        All else that must be the same for a fit that goes on.
+    world : World
+        The processes.
+
+    Raises
+    ------
+    ValueError
+        If processes have different rows.
+    """
+    rows = digest_of_rows(features, hash_rows(features))
+    check_same(world, rows, "rows")
+    name = f".dahgnn-{hashlib.sha256(f'{rows} {settings}'.encode()).hexdigest()[:16]}"
+    with contextlib.ExitStack() as stack:
+        path = Path(do_first(world, lambda: str(stack.enter_context(_owned(parent, name)))))
+        yield path
+        world.barrier()  # nobody reads there any more
+
+
+@contextlib.contextmanager
+def _owned(parent: Path, name: str) -> Iterator[Path]:
+    """Make a folder, which stays if the block fails; where another fit has it, one that does not."""
+    parent.mkdir(parents=True, exist_ok=True)
+    path = parent / name
+    lock = _lock(path)
+    if lock is None:
+        with tempfile.TemporaryDirectory(prefix=".dahgnn-", dir=parent) as own:
+            yield Path(own)
+        return
+    with lock:
+        try:
+            yield path
+        except BaseException:
+            logger.warning("What was done is kept in %s: the same fit goes on from there.", path)
+            raise
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _lock(path: Path) -> IO[str] | None:
+    """Make a folder and lock it; None if somebody else has it, or nobody may lock it."""
+    try:
+        path.mkdir(exist_ok=True)
+        lock = (path / "lock").open("w")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Who had it until now may have removed it in between.
+        if os.path.samestat(os.fstat(lock.fileno()), (path / "lock").stat()):
+            return lock
+    except OSError:
+        pass
+    lock.close()
+    return None

@@ -1,0 +1,134 @@
+"""Room for large arrays: in memory while they are small, in files of one folder where they are not.
+
+A file-backed tensor is one like any other. The system reads the parts that are needed, and takes their memory
+back when somebody else needs it, so that a fit of many rows is bounded by the disk and not by memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dahgnn.checks import check_count
+
+# Bytes from which on an array is worth a file.
+_LARGE = 1 << 26
+
+_NUMPY = {
+    torch.float32: np.float32,
+    torch.float64: np.float64,
+    torch.int32: np.int32,
+    torch.int64: np.int64,
+    torch.uint8: np.uint8,
+    torch.bool: np.bool_,
+}
+
+
+class Scratch:
+    """Gives tensors room. That of a tensor in a file is free again when the tensor is.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where files go, in a new folder of their own. Without it all tensors are in memory.
+    large : int
+        Bytes from which on a tensor is in a file.
+
+    Examples
+    --------
+    >>> with Scratch(tempfile.gettempdir(), large=1) as scratch:
+    ...     rows = scratch.empty((2, 3)).fill_(1)
+    ...     rows.sum().item(), scratch.is_on_disk
+    (6.0, True)
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None, *, large: int = _LARGE) -> None:
+        check_count("large", large, "Scratch", low=0)
+        self.folder, self.large = None if folder is None else Path(folder), large
+        self._own: Path | None = None
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether large tensors are in files."""
+        return self.folder is not None
+
+    def empty(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return a tensor of any content.
+
+        Raises
+        ------
+        OSError
+            If the disk has not so much room. The whole room is taken at once: a disk that fills later would
+            end the process.
+        """
+        if self.folder is None or torch.Size(shape).numel() * dtype.itemsize < max(self.large, 1):
+            return torch.empty(shape, dtype=dtype)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # It has no name: the system keeps it for the tensor alone, and nothing stays behind a kill.
+        with tempfile.TemporaryFile(dir=self.folder) as file:
+            self._reserve(file.fileno(), torch.Size(shape).numel() * dtype.itemsize)
+            return torch.from_numpy(np.memmap(file, _NUMPY[dtype], "r+", shape=shape))
+
+    def zeros(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return a tensor of zeros."""
+        return self.empty(shape, dtype).zero_()
+
+    def store(self, tensor: Tensor) -> Tensor:
+        """Return a copy that is in a file if it is large; a small one is returned as it is."""
+        if self.folder is None or tensor.nbytes < self.large:
+            return tensor
+        return self.empty(tuple(tensor.shape), tensor.dtype).copy_(tensor)
+
+    def subfolder(self, name: str) -> Path:
+        """Return a new folder for files that others write, which is removed with all the rest."""
+        path = self._made() / name
+        path.mkdir()
+        return path
+
+    def _reserve(self, file: int, size: int) -> None:
+        """Take so many bytes of the disk for an open file."""
+        try:
+            os.posix_fallocate(file, 0, size)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+                raise
+            free = shutil.disk_usage(self.folder or tempfile.gettempdir()).free
+            raise OSError(
+                f"The folder {self.folder} must have room for {size / 2**30:.1f} GiB. Got "
+                f"{free / 2**30:.1f} GiB. Remove something, or name another folder."
+            ) from error
+
+    def _made(self) -> Path:
+        """Return the folder of its own, which is made when it is first needed."""
+        if self._own is None:
+            if self.folder is not None:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            self._own = Path(tempfile.mkdtemp(prefix=".dahgnn-", dir=self.folder))
+        return self._own
+
+    def close(self) -> None:
+        """Remove the folder. Tensors that are still held keep their room."""
+        if self._own is not None:
+            shutil.rmtree(self._own, ignore_errors=True)
+            self._own = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+# Where nobody says otherwise.
+IN_MEMORY = Scratch()

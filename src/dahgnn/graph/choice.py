@@ -1,0 +1,93 @@
+"""Which search finds the neighbours of so many rows: an estimate of what each costs."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import math
+
+import torch
+
+from dahgnn.checks import check_choice
+from dahgnn.config import SEARCH_NAMES
+
+logger = logging.getLogger(__name__)
+
+# Seconds for each product of two numbers in an exact search, n² d in all: measured as 27 s for 70,000 × 784
+# on two cores. On an H200 it is an estimate: it computes 50 times as many.
+_EXACT, _EXACT_ON_GPU = 7e-12, 1.4e-13
+# Seconds for each number of the lists that FAISS goes through, measured as 7.6 s for 300,000 × 64 with eight
+# probes on two cores: they come from memory one row at a time, and are in no cache.
+_LISTED = 4e-10
+# Cores on which these were measured.
+_CORES = 2
+# Probes that lists are expected to need; clustered rows need fewer, and rows of random numbers far more.
+_PROBES = 16
+# Lists of an index, as a multiple of √n.
+LISTS = 4
+# Rows from which on a user is told that the exact search takes long.
+_MANY = 500_000
+# Bytes that a row needs on a GPU besides its features, which are there twice: a list of the nearest.
+_BYTES_A_ROW = 1500
+
+
+def exact_seconds(n: int, d: int, device: torch.device | str = "cpu") -> float:
+    """Estimate how long an exact search among n rows of d numbers takes."""
+    on_gpu = torch.device(device).type == "cuda"
+    return n**2 * d * (_EXACT_ON_GPU if on_gpu else _EXACT * _CORES / torch.get_num_threads())
+
+
+def ivf_seconds(n: int, d: int, probes: int = _PROBES) -> float:
+    """Estimate how long FAISS takes on the CPU to build √n · 4 lists and to search them for all rows."""
+    lists = max(1.0, LISTS * math.sqrt(n))
+    products = _EXACT * (2 * n * lists * d * 2 + 10 * 48 * lists**2 * d * 2)
+    scanned = _LISTED * n * min(probes * n / lists, n) * d
+    return (products + scanned) * _CORES / torch.get_num_threads()
+
+
+def choose_search(n: int, d: int, device: torch.device | str = "cpu", wanted: str = "auto") -> str:
+    """Return the search that is expected to take the shorter time.
+
+    Parameters
+    ----------
+    n, d : int
+        Rows and columns.
+    device : torch.device or str
+        Where an exact search would run. FAISS runs on the CPU.
+    wanted : {"auto", "exact", "ivf", "hnsw"}
+        What the user asks for; all but "auto" is returned as it is.
+
+    Returns
+    -------
+    {"exact", "ivf", "hnsw"}
+        "auto" is never "hnsw": whether lists need too many probes is only known once they are there, see
+        `dahgnn.graph.approximate`.
+
+    Examples
+    --------
+    >>> choose_search(10_000, 64), choose_search(5_000_000, 64, wanted="exact")
+    ('exact', 'exact')
+    """
+    check_choice("wanted", wanted, SEARCH_NAMES, "choose_search")
+    if wanted != "auto":
+        return wanted
+    if exact_seconds(n, d, device) <= ivf_seconds(n, d) and _has_room(n, d, torch.device(device)):
+        return "exact"
+    if importlib.util.find_spec("faiss") is None:
+        if n >= _MANY:
+            logger.warning(
+                "All %d rows are compared with all others, which may take %.0f minutes. An approximate "
+                "search needs FAISS: pip install 'dahgnn[large]'.",
+                n,
+                exact_seconds(n, d, device) / 60,
+            )
+        return "exact"
+    return "ivf"
+
+
+def _has_room(n: int, d: int, device: torch.device) -> bool:
+    """Tell whether a GPU has the memory for an exact search; the CPU's is not looked at."""
+    if device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    return n * (8 * (d + 3) + _BYTES_A_ROW) < 0.8 * free

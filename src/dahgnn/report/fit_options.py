@@ -1,0 +1,95 @@
+"""What a user may choose for a fit of a table, the classifier that this makes, and which way it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dahgnn.classifier.estimator import DAHGNNClassifier
+from dahgnn.classifier.plan import Plan, make_plan
+from dahgnn.classifier.stages import count_networks
+from dahgnn.config import ResourceConfig
+from dahgnn.tables.planning import Choices
+from dahgnn.tables.sources import Reading
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """What a user may choose for a fit.
+
+    Parameters
+    ----------
+    label, id : str or None
+        The columns of labels and ids, see `read_table`. A folder of pictures has neither.
+    choices : Choices
+        What is to become of columns.
+    k, seed : int
+        The number of neighbours of a row, and the seed of everything that is random.
+    validation : float
+        Share of the labelled rows of each class that each network holds out; 0 is none.
+    networks, scale, class_weight, device
+        As in `DAHGNNClassifier`.
+    map : {"auto", "tsne", "pca", "none"}
+        How the page places the rows; "auto" is t-SNE for 100 rows or more, and "none" is no map.
+    class_prior : mapping of str to float, or None
+        How common each class is among all rows; of one class it may be left out.
+    parquet : bool
+        Whether predictions are written as Parquet, too.
+    command : str or None
+        How the user asked for the fit, which metrics.json keeps.
+    reading : Reading
+        How the file is to be read.
+    hyperedges : Path or None
+        A file of hyperedges of the rows, see `dahgnn.tables.hyperedges`; None joins nearest neighbours.
+    resources : ResourceConfig
+        What the fit may use, and which way it goes where there are very many rows.
+    """
+
+    label: str | None = None
+    id: str | None = None
+    choices: Choices = field(default_factory=Choices)
+    k: int = 10
+    seed: int = 0
+    networks: int | str = "auto"
+    validation: float = 0.2
+    scale: str = "auto"
+    class_weight: Mapping[str, float] | str | None = None
+    class_prior: Mapping[str, float] | None = None
+    device: str = "auto"
+    map: str = "auto"
+    parquet: bool = False
+    command: str | None = None
+    reading: Reading = field(default_factory=Reading)
+    hyperedges: Path | None = None
+    resources: ResourceConfig = field(default_factory=ResourceConfig)
+
+
+def make_classifier(options: FitOptions) -> DAHGNNClassifier:
+    """Return the classifier of a fit, not fitted yet."""
+    weights = options.class_weight
+    return DAHGNNClassifier(
+        k=options.k,
+        networks=options.networks,
+        validation=options.validation,
+        scale=options.scale,
+        class_weight=weights if weights is None or isinstance(weights, str) else dict(weights),
+        class_prior=options.class_prior,
+        random_state=options.seed,
+        device=options.device,
+        resources=options.resources,
+    )
+
+
+def plan_fit(n: int, d: int, n_classes: int, options: FitOptions) -> Plan:
+    """Return which way a fit of n rows and d features goes."""
+    classifier = make_classifier(options)
+    return make_plan(
+        n,
+        d,
+        n_classes,
+        classifier._count_neighbours(n),
+        options.resources,
+        classifier._device(),
+        count_networks(options.networks, n),
+    )

@@ -1,0 +1,38 @@
+"""What a fit of a table would need, before anything is computed: its sizes, memory and time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dahgnn.files.scratch import Scratch
+from dahgnn.report.fit_folder import survey_fit
+from dahgnn.report.fit_options import FitOptions, plan_fit
+from dahgnn.report.large_fit import survey_large_fit, working_folder
+from dahgnn.tables.large_tables import LargeSurvey, open_large
+from dahgnn.tables.table import Survey
+
+# Of a table that goes to the disk, what its features take there for each number.
+_BYTES_A_NUMBER = 4
+
+
+def survey_and_plan(path: Path, options: FitOptions) -> tuple[Survey | LargeSurvey, list[str]]:
+    """Return what was understood of a table, and in sentences what a fit of it would need.
+
+    There is no plan where something is wrong with the table.
+    """
+    source = open_large(path, options.reading) if path.exists() else None
+    if source is None:
+        survey = survey_fit(path, options)
+        if survey.table is None:
+            return survey, []
+        n_classes = len({label for label in survey.labels or () if label is not None})
+        n, d = survey.table.features.shape
+        return survey, plan_fit(n, d, n_classes, options).describe()
+    with Scratch(working_folder(options)) as scratch:
+        large = survey_large_fit(source, options, scratch)
+    if large.problems or large.labels is None:
+        return large, []
+    plan = plan_fit(source.n_rows, large.width, len(large.labels.classes), options)
+    size = source.n_rows * large.width * _BYTES_A_NUMBER / 2**30
+    kept = f"The features of the table, {size:.1f} GiB, are a file in {working_folder(options)}."
+    return large, [*plan.describe(), kept]

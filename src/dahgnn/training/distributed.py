@@ -1,0 +1,255 @@
+"""Several processes that train one network together, on one machine or on many.
+
+torchrun starts them and Ray Train does; `join_world` finds out which, and gives the `World` that a training
+loop needs. Outside of both there is one process, which is `ALONE`, so that the same program runs anywhere:
+
+    with join_world(device) as world:
+        table = do_first(world, read_table)      # by one process, for all
+        check_same(world, digest, "rows")        # an error for all, if it is one for any
+        BatchRoom(features, hypergraph, config, device, sampling=sampling, world=world)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from dahgnn.checks import check_number
+from dahgnn.progress import Observer, SilentObserver
+from dahgnn.training.world import ALONE, World
+
+Value = TypeVar("Value")
+
+# What torchrun says to each process that it starts.
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# How long the others wait for the first process, which may search for the neighbours of many rows meanwhile.
+_PATIENCE = timedelta(days=30)
+
+
+class EndedElsewhereError(Exception):
+    """Another process has failed, which says why; this one has nothing to add.
+
+    Attributes
+    ----------
+    status : int
+        The exit status with which the other one is expected to end.
+    """
+
+    def __init__(self, message: str, status: int = 2) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ProcessWorld:
+    """The processes of torch.distributed's default group, as a `World`.
+
+    Parameters
+    ----------
+    seconds : float
+        How long a process waits for the others in a step of the training; messages name it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.rank, self.size, self.seconds = dist.get_rank(), dist.get_world_size(), seconds
+        # Values pass through the CPU, by a group that waits for as long as it takes.
+        with self._together():
+            self._patient = dist.new_group(backend="gloo", timeout=_PATIENCE)
+
+    def average_(self, tensors: Sequence[Tensor], weight: float) -> None:
+        """Replace tensors by their mean over all processes, each of which counts by its weight."""
+        # One message for all of them: each costs a round trip, and networks have many small weights.
+        parts = [tensor.detach().reshape(-1) for tensor in tensors]
+        kind = torch.float64 if any(part.dtype == torch.float64 for part in parts) else torch.float32
+        flat = torch.cat([part.to(kind) for part in parts] + [parts[0].new_ones(1, dtype=kind)])
+        flat = flat * weight if weight else torch.zeros_like(flat)  # what does not count may be anything
+        with self._together():
+            dist.all_reduce(flat)
+        mean = flat[:-1] / flat[-1]
+        for tensor, part in zip(tensors, mean.split([part.numel() for part in parts]), strict=True):
+            tensor.detach().copy_(part.view(tensor.shape))
+
+    def combine_(self, minimum: Tensor, maximum: Tensor) -> None:
+        """Replace one tensor by the least, and the other by the greatest, that any process has."""
+        both = torch.cat([-minimum.detach().reshape(-1), maximum.detach().reshape(-1)])
+        with self._together():
+            dist.all_reduce(both, dist.ReduceOp.MAX)
+        minimum.detach().copy_(-both[: minimum.numel()].view(minimum.shape))
+        maximum.detach().copy_(both[minimum.numel() :].view(maximum.shape))
+
+    def barrier(self) -> None:
+        """Wait for all processes, for as long as it takes."""
+        with self._together():
+            dist.barrier(self._patient)
+
+    def gather(self, value: Value) -> list[Value]:
+        """Return the values that all processes give, by rank; they are small."""
+        values: list[Any] = [None] * self.size
+        with self._together():
+            dist.all_gather_object(values, value, self._patient)
+        return values
+
+    def share(self, value: Value) -> Value:
+        """Return the value that the first process gives; it is small."""
+        values = [value]
+        with self._together():
+            dist.broadcast_object_list(values, 0, self._patient)
+        return values[0]
+
+    @contextlib.contextmanager
+    def _together(self) -> Iterator[None]:
+        """Say what it means when the others do not answer."""
+        try:
+            yield
+        except RuntimeError as error:  # gloo's and NCCL's, of which some have no type of their own
+            reason = (str(error).strip().splitlines() or ["no reason"])[0]
+            raise OSError(
+                f"All {self.size} processes must take part in every step, each within {self.seconds:g} s. "
+                f"Process {self.rank} got no answer ({reason[:200]}): another one has ended, or is too slow. "
+                "'torchrun --max-restarts 3' starts them again from the last checkpoint."
+            ) from error
+
+
+@contextlib.contextmanager
+def join_world(device: torch.device | str = "cpu", *, seconds: float = 600) -> Iterator[World]:
+    """Join the other processes until the block ends.
+
+    Parameters
+    ----------
+    device : torch.device or str
+        Where this process trains. The processes of one machine have a GPU each, see `own_device`.
+    seconds : float
+        How long to wait for another process before it is given up.
+
+    Yields
+    ------
+    World
+        The processes that torchrun or Ray Train has started; `ALONE` if there is one.
+
+    Raises
+    ------
+    OSError
+        If the others do not come in time, or one ends while others wait for it.
+    ValueError
+        If what torchrun says is not whole.
+    """
+    check_number("seconds", seconds, "join_world", low=0, open_low=True)
+    if dist.is_available() and dist.is_initialized():  # Ray Train's, which ends it, too
+        yield ProcessWorld(seconds) if dist.get_world_size() > 1 else ALONE
+        return
+    if _world_size() == 1:
+        yield ALONE
+        return
+    _start(torch.device(device), seconds)
+    try:
+        yield ProcessWorld(seconds)
+    finally:
+        dist.destroy_process_group()
+
+
+def _world_size() -> int:
+    """Return how many processes torchrun has started: one if none."""
+    if "RANK" not in os.environ and "WORLD_SIZE" not in os.environ:
+        return 1
+    missing = [name for name in _NEEDED if not os.environ.get(name)]
+    if missing:
+        raise ValueError(
+            f"The environment of join_world must have {', '.join(_NEEDED)}. Got no {', '.join(missing)}. "
+            "Start the processes with torchrun."
+        )
+    return int(os.environ["WORLD_SIZE"])
+
+
+def _start(device: torch.device, seconds: float) -> None:
+    """Make the group of all processes."""
+    backend = "gloo"
+    if device.type == "cuda":
+        torch.cuda.set_device(own_device(device))
+        backend = "cpu:gloo,cuda:nccl"
+    try:
+        dist.init_process_group(backend, timeout=timedelta(seconds=seconds))
+    except (RuntimeError, ValueError) as error:
+        rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
+        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        reason = (str(error).strip().splitlines() or ["no reason"])[0]
+        raise OSError(
+            f"All {size} processes must meet at {where} within {seconds:g} s. Process {rank} met not all of "
+            f"them ({reason[:200]}). Have all been started, and can they reach each other?"
+        ) from error
+
+
+def own_device(device: torch.device | str) -> torch.device:
+    """Return the device of this process: of several GPUs the one that has its number on the machine."""
+    where = torch.device(device)
+    if where.type != "cuda" or where.index is not None or "LOCAL_RANK" not in os.environ:
+        return where
+    return torch.device("cuda", int(os.environ["LOCAL_RANK"]) % max(torch.cuda.device_count(), 1))
+
+
+def gather(world: World, value: Value) -> list[Value]:
+    """Return the small values that all processes give, by rank."""
+    return world.gather(value) if isinstance(world, ProcessWorld) else [value]
+
+
+def share(world: World, value: Value) -> Value:
+    """Return the small value that the first process gives, in all of them."""
+    return world.share(value) if isinstance(world, ProcessWorld) else value
+
+
+def check_same(world: World, digest: str, what: str) -> None:
+    """Refuse, in all processes, that they were given different things.
+
+    Parameters
+    ----------
+    world : World
+        The processes.
+    digest : str
+        Names what this process has, such as the digest of its rows and their shape.
+    what : str
+        What it is, in words for the message.
+    """
+    digests = gather(world, digest)
+    others = [rank for rank, each in enumerate(digests) if each != digests[0]]
+    if others:
+        raise ValueError(
+            f"All processes must have the same {what}. Got {digests[0]} in process 0 and "
+            f"{digests[others[0]]} in process {others[0]}. Give all of them the same files and options."
+        )
+
+
+def do_first(world: World, work: Callable[[], Value]) -> Value:
+    """Let the first process do some work, and give all of them the small value that comes of it.
+
+    The others wait for as long as it takes.
+
+    Raises
+    ------
+    EndedElsewhereError
+        In the others, if the work fails; in the first process the error goes up as it is.
+    """
+    if not isinstance(world, ProcessWorld):
+        return work()
+    if world.rank > 0:
+        ended, value = world.share((None, None))
+        if ended is not None:
+            raise EndedElsewhereError(ended)
+        return value  # type: ignore[return-value]  # the first process gave it
+    try:
+        found = work()
+    except BaseException as error:
+        with contextlib.suppress(OSError):  # the others may be gone, too
+            world.share((f"{type(error).__name__}: {error}", None))
+        raise
+    world.share((None, found))
+    return found
+
+
+def speaking(world: World, observer: Observer) -> Observer:
+    """Return the observer in the first process, and one that shows nothing in the others."""
+    return observer if world.rank == 0 else SilentObserver()

@@ -1,0 +1,51 @@
+"""How large the batches of a training are, and how much of the hypergraph around them is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dahgnn.checks import bad_type, check_count
+from dahgnn.graph.reach import FanOut
+
+# What an update looks at by default: of a node some hyperedges, and of these all members.
+FAN_OUT: tuple[FanOut, FanOut] = ((4, None), (4, None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How a network is trained by batches.
+
+    Parameters
+    ----------
+    batch : int
+        Labelled rows of an update. Processes that train together share them.
+    fan_out : sequence of (int or None, int or None)
+        For the first and for the second attention layer: the most hyperedges of a node, and the most members
+        of a hyperedge, that are looked at; None is all of them.
+    prefetch : int
+        Batches that are prepared in the background while the network trains; 0 prepares none.
+
+    Examples
+    --------
+    >>> Sampling(batch=64, fan_out=((4, None), (None, 16))).fan_out
+    ((4, None), (None, 16))
+    """
+
+    batch: int = 128
+    fan_out: Sequence[FanOut] = FAN_OUT
+    prefetch: int = 2
+
+    def __post_init__(self) -> None:
+        check_count("batch", self.batch, "Sampling")
+        check_count("prefetch", self.prefetch, "Sampling", low=0)
+        try:
+            pairs = tuple((hyperedges, members) for hyperedges, members in self.fan_out)
+        except (TypeError, ValueError):
+            pairs = ()
+        if len(pairs) != 2:
+            expected = "a pair of numbers, or None, for each of the two attention layers"
+            raise bad_type("fan_out", "Sampling", expected, repr(self.fan_out))
+        for each in (number for pair in pairs for number in pair if number is not None):
+            check_count("fan_out", each, "Sampling")
+        object.__setattr__(self, "fan_out", pairs)

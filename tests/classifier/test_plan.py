@@ -1,0 +1,98 @@
+"""Which way a fit goes, and what it is expected to need."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from dahgnn.classifier import plan as module
+from dahgnn.classifier.plan import free_memory, make_plan
+from dahgnn.config import ResourceConfig
+
+CPU = torch.device("cpu")
+GIB = 1 << 30
+
+
+def plan(n, *, d=64, n_classes=5, device=CPU, **resources):
+    return make_plan(n, d, n_classes, 10, ResourceConfig(**resources), device)
+
+
+def test_few_rows_are_compared_with_each_other_at_once_in_memory():
+    chosen = plan(10_000, memory=8)
+    assert (chosen.search, chosen.batch, chosen.on_disk, chosen.disk) == ("exact", 0, False, 0)
+    assert not chosen.is_large
+    assert not chosen.scratch().is_on_disk
+
+
+def test_many_rows_go_to_the_disk_and_in_batches(tmp_path):
+    pytest.importorskip("faiss")
+    chosen = plan(5_000_000, memory=8, folder=str(tmp_path))
+    assert (chosen.search, chosen.batch, chosen.on_disk) == ("ivf", module.BATCH, True)
+    assert chosen.memory < 8 * GIB < chosen.disk
+    assert chosen.scratch().folder == tmp_path
+    words = " ".join(chosen.describe())
+    assert "5,000,000 rows of 64 columns" in words
+    assert "FAISS's inverted lists" in words
+    assert f"in batches of {module.BATCH} labelled rows" in words
+    assert str(tmp_path) in words
+
+
+def test_more_memory_takes_less_from_the_disk():
+    ways = [plan(2_000_000, memory=memory) for memory in (5, 11, 60)]
+    assert [way.on_disk for way in ways] == [True, True, False]
+    assert [way.batch for way in ways] == [module.BATCH, 0, 0]
+    assert [way.memory <= way.budget for way in ways] == [True, True, True]
+
+
+def test_what_the_user_says_is_done():
+    chosen = plan(10_000, memory=8, search="hnsw", batch=64, folder="there")
+    assert (chosen.search, chosen.batch, chosen.folder) == ("hnsw", 64, Path("there"))
+    assert chosen.is_large
+    assert plan(5_000_000, memory=8, search="exact", batch=0).batch == 0
+
+
+def test_memory_that_not_even_the_leanest_way_can_do_with_is_refused():
+    with pytest.raises(
+        ValueError, match=r"'memory' parameter of ResourceConfig must be at least .* GiB here"
+    ):
+        plan(5_000_000, memory=1)
+
+
+def test_the_time_grows_with_the_rows(monkeypatch):
+    monkeypatch.setattr(module, "_speed", lambda: 1e11)
+    seconds = [plan(n, memory=100).seconds for n in (10_000, 100_000, 1_000_000, 10_000_000)]
+    assert seconds == sorted(seconds)
+    monkeypatch.setattr(module, "_speed", lambda: 1e10)
+    assert plan(10_000, memory=100).seconds > seconds[0]
+
+
+def test_free_memory_is_that_of_the_machine_or_of_its_container(tmp_path, monkeypatch):
+    physical = module.os.sysconf("SC_PAGE_SIZE") * module.os.sysconf("SC_PHYS_PAGES")
+    assert 0 < free_memory() <= physical
+    files = {
+        "/proc/meminfo": "MemTotal: 16000 kB\nMemAvailable: 8000 kB\n",
+        "/proc/self/cgroup": "4:memory:/box\n0::/\n",
+        "/sys/fs/cgroup/memory/box/memory.limit_in_bytes": "4096000",
+        "/sys/fs/cgroup/memory/box/memory.usage_in_bytes": "3096000",
+        "/sys/fs/cgroup/memory/box/memory.stat": "total_cache 1000\n",
+    }
+    monkeypatch.setattr(module, "_read", lambda path: files.get(str(path), ""))
+    assert free_memory() == 1_001_000
+    files["/sys/fs/cgroup/memory/box/memory.limit_in_bytes"] = str(2**63)
+    assert free_memory() == 8000 * 1024
+    files |= {
+        "/proc/self/cgroup": "0::/box\n",
+        "/sys/fs/cgroup/box/memory.max": "500",
+        "/sys/fs/cgroup/box/memory.current": "200",
+    }
+    assert free_memory() == 300
+    files["/sys/fs/cgroup/box/memory.max"] = "max"
+    assert free_memory() == 8000 * 1024
+
+
+def test_a_plan_says_where_only_if_there_are_files():
+    chosen = plan(200_000, memory=50)
+    assert chosen.is_large
+    assert len(chosen.describe()) == 2
+    assert len(replace(chosen, on_disk=True).describe()) == 3

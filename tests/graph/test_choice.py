@@ -1,0 +1,45 @@
+import logging
+import sys
+
+import pytest
+import torch
+
+from dahgnn.graph.choice import choose_search, exact_seconds, ivf_seconds
+
+
+def test_few_rows_are_compared_and_many_are_not():
+    assert choose_search(10_000, 64) == "exact"
+    assert choose_search(70_000, 784) == "exact"  # measured: 27 s against 36 s
+    assert choose_search(300_000, 64) == "ivf"  # measured: 40 s against 8 s
+    assert choose_search(5_000_000, 64) == "ivf"
+
+
+@pytest.mark.parametrize("wanted", ["exact", "ivf", "hnsw"])
+def test_what_is_asked_for_is_taken(wanted):
+    assert choose_search(10, 2, wanted=wanted) == choose_search(10**7, 2, wanted=wanted) == wanted
+
+
+def test_without_faiss_all_rows_are_compared_and_the_log_says_so(monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with caplog.at_level(logging.WARNING):
+        assert choose_search(300_000, 64) == "exact"
+        assert not caplog.messages
+        assert choose_search(5_000_000, 64) == "exact"
+    assert "pip install 'dahgnn[large]'" in caplog.text
+
+
+def test_estimates_grow_as_the_work_does():
+    assert exact_seconds(2000, 8) == pytest.approx(4 * exact_seconds(1000, 8))
+    assert ivf_seconds(10**6, 64) > 5 * ivf_seconds(2 * 10**5, 64)
+    assert exact_seconds(10**6, 64, "cuda") < exact_seconds(10**6, 64)
+
+
+@pytest.mark.parametrize(("free", "expected"), [(1 << 40, "exact"), (1 << 20, "ivf")])
+def test_a_gpu_needs_room(monkeypatch, free, expected):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, free))
+    assert choose_search(10**6, 64, "cuda") == expected
+
+
+def test_an_unknown_search_is_refused():
+    with pytest.raises(ValueError, match="Did you mean 'hnsw'"):
+        choose_search(10, 2, wanted="hsnw")

@@ -1,0 +1,34 @@
+import pytest
+from part_folders import write_animals
+
+from dahgnn.config import ResourceConfig
+from dahgnn.report.fit_options import FitOptions
+from dahgnn.report.fit_plan import survey_and_plan
+from dahgnn.tables import large_tables
+
+OPTIONS = FitOptions(label="kind", id="name", networks=1, resources=ResourceConfig(search="exact"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_animals(tmp_path / "animals")
+
+
+def test_small_and_large_tables_have_a_plan_of_the_same_sizes(folder, monkeypatch):
+    small, said = survey_and_plan(folder, OPTIONS)
+    assert small.table is not None
+    assert said[0].startswith("327 rows of 8 columns: neighbours by an exact search")
+    monkeypatch.setattr(large_tables, "LARGE_ROWS", 100)
+    large, also = survey_and_plan(folder, OPTIONS)
+    assert also[0] == said[0]
+    assert "are a file in" in also[-1]
+    assert large.columns == small.columns
+
+
+def test_there_is_no_plan_for_what_is_wrong(folder, monkeypatch):
+    wrong = FitOptions(label="kind", class_weight={"dog": 2.0})
+    assert survey_and_plan(folder, wrong)[1] == []
+    monkeypatch.setattr(large_tables, "LARGE_ROWS", 100)
+    survey, said = survey_and_plan(folder, wrong)
+    assert said == []
+    assert "--class-weight must name a class. Got 'dog'" in survey.problems[0]

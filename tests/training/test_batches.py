@@ -1,0 +1,228 @@
+"""Training by batches: that of all rows at once where the batch is everything, and the same in any company."""
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from dahgnn.config import ModelConfig, TrainingConfig
+from dahgnn.files.scratch import Scratch
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.nn.induction import Induction
+from dahgnn.nn.model import DAHGNN
+from dahgnn.ops.backend import using
+from dahgnn.training.batches import BatchRoom
+from dahgnn.training.run import Labelled
+from dahgnn.training.sampling import Sampling
+from dahgnn.training.updates import Classroom
+from dahgnn.training.world import ALONE
+
+CONFIG = TrainingConfig(learning_rate=0.02, weight_decay=1e-3, decay=0.5, decay_every=3, max_epochs=40)
+OURS = ModelConfig(hidden=8, heads=2, units=4, activation=True, dropout=0.5, shortcut=True)
+MODELS = {
+    "ours": OURS,
+    "paper": ModelConfig(hidden=8, heads=2, units=4),
+    "others": ModelConfig(
+        hidden=8, heads=3, units=3, convolution="printed", neighbourhood="shared", final_activation=False
+    ),
+    "no density": ModelConfig(hidden=8, density=False, dropout=0.2),
+}
+N = 90
+EVERYTHING = Sampling(batch=N, fan_out=((None, None), (None, None)))
+SOME = Sampling(batch=16, fan_out=((2, 4), (3, None)))
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def data():
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(N) % 3
+    features = torch.randn(N, 6, generator=generator) + 2 * nn.functional.one_hot(labels, 6)
+    return features.double(), Hypergraph.from_features(features, k=5), labels
+
+
+def make(config=OURS):
+    return DAHGNN(6, 3, config, generator=torch.Generator().manual_seed(1)).double()
+
+
+def enter(data, sampling, *, network=None, count=N, weights=None, **settings):
+    features, hypergraph, labels = data
+    room = BatchRoom(features, hypergraph, CONFIG, CPU, sampling=sampling, **settings)
+    network = make() if network is None else network
+    return room.enter(network, Labelled(torch.arange(count), labels[:count], weights), seed=5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_batch_of_everything_trains_as_all_rows_at_once_do(data, model, backend, weighted):
+    features, hypergraph, labels = data
+    weights = torch.rand(N, generator=torch.Generator().manual_seed(2)) + 0.1 if weighted else None
+    networks, told = [make(MODELS[model]) for _ in range(2)], ([], [])
+    with using(backend):
+        room = Classroom(features, hypergraph, CONFIG, CPU)
+        whole = room.enter(networks[0], Labelled(torch.arange(N), labels, weights), seed=5)
+        batches = enter(data, EVERYTHING, network=networks[1], weights=weights)
+        for training, heard in zip((whole, batches), told, strict=True):
+            training.advance(5, heard.append)
+        assert [each.epoch for each in told[1]] == [1, 2, 3, 4, 5]
+        losses = [[each.train_loss for each in heard] for heard in told]
+        assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+        # Weights that count less than one are kept in double precision on one side alone.
+        tolerance = {"rtol": 1e-6, "atol": 1e-6}
+        torch.testing.assert_close(networks[1].state_dict(), networks[0].state_dict(), **tolerance)
+        torch.testing.assert_close(batches.evaluate(), whole.evaluate(), **tolerance)
+    torch.testing.assert_close(
+        BatchRoom(features, hypergraph, CONFIG, CPU, sampling=SOME).measure_density(networks[0]),
+        Induction(networks[0], features, hypergraph).density(),
+    )
+
+
+class Pair:
+    """Two processes as two threads, which wait for each other."""
+
+    def __init__(self):
+        self.wait, self.given = threading.Barrier(2, timeout=60), [None, None]
+
+    def exchange(self, rank, value):
+        self.given[rank] = value
+        self.wait.wait()
+        both = list(self.given)
+        self.wait.wait()
+        return both
+
+
+class Half:
+    """One of two processes."""
+
+    size = 2
+
+    def __init__(self, pair, rank):
+        self.pair, self.rank = pair, rank
+
+    def average_(self, tensors, weight):
+        both = self.pair.exchange(self.rank, (weight, [each.clone() for each in tensors]))
+        total = sum(each for each, _ in both)
+        for place, tensor in enumerate(tensors):
+            tensor.copy_(sum(each * values[place] for each, values in both) / total)
+
+    def combine_(self, minimum, maximum):
+        both = self.pair.exchange(self.rank, (minimum.clone(), maximum.clone()))
+        minimum.copy_(torch.minimum(both[0][0], both[1][0]))
+        maximum.copy_(torch.maximum(both[0][1], both[1][1]))
+
+    def barrier(self):
+        self.pair.wait.wait()
+
+
+@pytest.mark.parametrize("count", [N, 33])  # the last batch of 33 has one node, so that one process has none
+def test_two_processes_train_as_one_does(data, count):
+    alone, heard = make(), []
+    enter(data, SOME, network=alone, count=count).advance(3, heard.append)
+    networks, told, pair = [make(), make()], ([], []), Pair()
+
+    def train(rank):
+        training = enter(data, SOME, network=networks[rank], count=count, world=Half(pair, rank))
+        training.advance(3, told[rank].append)
+
+    threads = [threading.Thread(target=train, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for rank in range(2):
+        losses = [each.train_loss for each in told[rank]]
+        assert losses == pytest.approx([each.train_loss for each in heard], rel=1e-9)
+        torch.testing.assert_close(networks[rank].state_dict(), alone.state_dict(), rtol=1e-8, atol=1e-8)
+
+
+def test_neither_files_nor_threads_nor_parts_make_a_difference(data, tmp_path):
+    features, hypergraph, labels = data
+    expected = make()
+    enter(data, Sampling(batch=16, fan_out=SOME.fan_out, prefetch=0), network=expected).advance(4, [].append)
+    network = make()
+    with Scratch(tmp_path, large=1) as scratch:
+        kept = scratch.store(features), hypergraph, labels
+        training = enter(kept, SOME, network=network, scratch=scratch)
+        for epochs in (1, 3):
+            last = training.advance(epochs, [].append)
+    assert (last.epoch, last.interrupted) == (4, False)
+    assert all(map(torch.equal, network.state_dict().values(), expected.state_dict().values()))
+
+
+def test_every_labelled_node_is_a_target_once_an_epoch(data):
+    training = enter(data, SOME, count=50)
+    for epoch in range(2):
+        batches = [training._prepare(step) for step in range(4 * epoch, 4 * epoch + 4)]
+        targets = [batch.reaches[1].nodes[batch.reaches[1].receivers] for batch in batches]
+        assert torch.cat(targets).sort().values.tolist() == list(range(50))
+        assert sum(batch.share for batch in batches) == pytest.approx(1)
+    assert not torch.equal(targets[0], training._prepare(0).reaches[1].nodes[:16])
+
+
+def test_a_training_goes_on_from_its_state(data):
+    expected, heard = make(), []
+    enter(data, SOME, network=expected).advance(5, heard.append)
+    first = enter(data, SOME)
+    first.advance(2, [].append)
+    first._update(first._prepare(first.optimizer.done))  # in the middle of an epoch
+    state = first.state()
+    network = DAHGNN(6, 3, OURS, generator=torch.Generator().manual_seed(9)).double()
+    second = enter(data, SOME, network=network)
+    second.restore(state)
+    told = []
+    assert second.advance(3, told.append).epoch == 5
+    assert all(map(torch.equal, network.state_dict().values(), expected.state_dict().values()))
+    assert [each.train_loss for each in told] == [each.train_loss for each in heard[2:]]
+
+
+def test_the_state_of_another_kind_is_refused(data):
+    state = enter(data, SOME, network=make(MODELS["no density"])).state()
+    with pytest.raises(
+        ValueError, match="The 'state' parameter of restore must be that of a training of the"
+    ):
+        enter(data, SOME).restore(state)
+
+
+def test_an_interruption_keeps_the_weights_so_far(data):
+    def press(update):
+        if update.epoch == 2:
+            raise KeyboardInterrupt
+
+    network, expected = make(), make()
+    training = enter(data, SOME, network=network)
+    last = training.advance(9, press)
+    assert (last.epoch, last.interrupted) == (2, True)
+    enter(data, SOME, network=expected).advance(2, [].append)
+    assert all(map(torch.equal, network.state_dict().values(), expected.state_dict().values()))
+
+
+def test_an_interruption_before_the_first_update_goes_on_up(data, monkeypatch):
+    training = enter(data, SOME)
+
+    def press(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "_update", press)
+    with pytest.raises(KeyboardInterrupt):
+        training.advance(1, [].append)
+
+
+def test_rows_that_count_nothing_are_no_targets(data):
+    weights = (torch.arange(N) % 2).double()
+    training = enter(data, SOME, weights=weights)
+    assert training.updates_an_epoch == 3
+    assert (training.labelled.nodes % 2 == 1).all()
+
+
+def test_a_gradient_through_the_density_is_refused(data):
+    with pytest.raises(ValueError, match="The 'density_gradient' parameter of BatchRoom must be False"):
+        enter(data, SOME, network=make(ModelConfig(hidden=8, density_gradient=True)))
+
+
+def test_small_batches_learn(data):
+    labels = data[2]
+    training = enter(data, SOME, count=45, world=ALONE)
+    training.advance(20, [].append)
+    assert (training.evaluate()[45:].argmax(1) == labels[45:]).double().mean() > 0.7

@@ -1,0 +1,28 @@
+"""Settings of batches, and what is wrong with others."""
+
+import pytest
+
+from dahgnn.training.sampling import Sampling
+
+
+def test_lists_become_pairs():
+    assert Sampling(fan_out=[[3, None], [None, 4]]).fan_out == ((3, None), (None, 4))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch": 0}, "The 'batch' parameter of Sampling must be at least 1. Got 0."),
+        ({"batch": 1.5}, "must be an integer"),
+        ({"prefetch": -1}, "The 'prefetch' parameter of Sampling must be at least 0"),
+        (
+            {"fan_out": ((3, None),)},
+            "must be a pair of numbers, or None, for each of the two attention layers",
+        ),
+        ({"fan_out": 5}, "must be a pair of numbers"),
+        ({"fan_out": ((3, 0), (2, 2))}, "The 'fan_out' parameter of Sampling must be at least 1. Got 0."),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        Sampling(**settings)
