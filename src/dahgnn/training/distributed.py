@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from dahgnn.checks import check_number
 from dahgnn.progress import Observer, SilentObserver
@@ -172,14 +174,19 @@ def _start(device: torch.device, seconds: float) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(own_device(device))
         backend = "cpu:gloo,cuda:nccl"
+    wait = timedelta(seconds=seconds)
     try:
-        dist.init_process_group(backend, timeout=timedelta(seconds=seconds))
+        store, rank, size = next(rendezvous("env://", timeout=wait))
+        # torchrun keeps its store when it starts the processes again. Without names of its own the new group
+        # would find the addresses of the ended processes there, and wait for them.
+        names = PrefixStore(f"restart-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        dist.init_process_group(backend, timeout=wait, store=names, rank=rank, world_size=size)
     except (RuntimeError, ValueError) as error:
-        rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
+        number, of = os.environ["RANK"], os.environ["WORLD_SIZE"]
         where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         reason = (str(error).strip().splitlines() or ["no reason"])[0]
         raise OSError(
-            f"All {size} processes must meet at {where} within {seconds:g} s. Process {rank} met not all of "
+            f"All {of} processes must meet at {where} within {seconds:g} s. Process {number} met not all of "
             f"them ({reason[:200]}). Have all been started, and can they reach each other?"
         ) from error
 
