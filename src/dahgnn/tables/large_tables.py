@@ -36,8 +36,9 @@ from dahgnn.tables.row_names import RowNames, read_row_names
 from dahgnn.tables.sources import Cells, Reading, Source, UnsupportedCells, text_array
 from dahgnn.tables.table import NO_ID, check_roles, say_size
 
-# From so many rows or cells on a table is large: Python's objects for each row would fill the memory.
-LARGE_ROWS, LARGE_CELLS = 2_000_000, 1 << 26
+# From so many rows or cells on a table is large: Python's objects for each row, and a page that shows all of
+# them, would take more memory than the fit.
+LARGE_ROWS, LARGE_CELLS = 500_000, 1 << 26
 # Columns are decided about by so many rows, and so many cells, and leaks are sought in as many labelled rows.
 SAMPLE_ROWS, SAMPLE_CELLS = 50_000, 1 << 24
 _FEWEST_SAMPLED = 1_000
