@@ -91,6 +91,11 @@ def test_trees_that_lead_back_or_nowhere_are_refused(rows, place):
         TreesExpert().from_arrays(arrays)
 
 
+def test_rows_of_fewer_columns_are_refused(rows):
+    with pytest.raises(ValueError, match="of 4 columns or more"):
+        make(rows).predict(rows.features[:, :2])
+
+
 def test_wide_rows_have_none():
     for columns, suits in ((100, True), (101, False)):
         rows = LabelledRows(torch.zeros(4, columns), np.array([0, 1, 0, 1]), 2, np.ones(4))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dahgnn.checks import bad_value
 from dahgnn.classifier.experts import LabelledRows
+from dahgnn.kernels.protocol import Forest
+from dahgnn.ops.trees import tree_means
 
 Array = NDArray[Any]
 
@@ -23,6 +27,10 @@ Array = NDArray[Any]
 _TREES, _MOST_ROWS = 50, 5000
 # Columns up to which trees are grown: among more, such as pixels, none of them tells much by itself.
 _MOST_COLUMNS = 100
+
+
+# Of the arrays of trees, those that do not hold whole numbers.
+_KINDS = {"thresholds": torch.float64, "distributions": torch.float64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,25 +59,17 @@ class TreesModel:
 
     def predict(self, features: Tensor) -> Tensor:
         """Return the probabilities of rows (q, d), (q, parts, c): the mean over the trees."""
-        rows = features.cpu().numpy().astype(np.float32)  # as scikit-learn compares them
-        total = np.zeros((len(rows), len(self.roots), self.distributions.shape[1]))
-        for part, roots in enumerate(self.roots):
-            for root in roots:
-                total[:, part] += self.distributions[self._leaves(rows, int(root))]
-        return torch.from_numpy(total / self.roots.shape[1]).to(features)
+        rows = features.cpu().float()  # as scikit-learn compares them
+        most = int(self.columns.max())
+        if most >= rows.shape[1]:
+            raise bad_value("features", "trees", f"of {most + 1} columns or more", f"{rows.shape[1]}")
+        return tree_means(rows, self._forest).to(features)
 
-    def _leaves(self, rows: Array, root: int) -> Array:
-        """Return the leaf that each row comes to, (q,)."""
-        nodes = np.full(len(rows), root)
-        under_way = np.arange(len(rows))
-        while True:
-            here = nodes[under_way]
-            inner = self.columns[here] >= 0
-            under_way, here = under_way[inner], here[inner]
-            if len(under_way) == 0:
-                return nodes
-            right = rows[under_way, self.columns[here]] > self.thresholds[here]
-            nodes[under_way] = self.children[here, right.astype(np.int64)]
+    @cached_property
+    def _forest(self) -> Forest:
+        """The trees as the kernel takes them."""
+        arrays = {name: torch.from_numpy(each) for name, each in self.as_arrays().items()}
+        return Forest(**{name: each.to(_KINDS.get(name, torch.int64)) for name, each in arrays.items()})
 
     def last(self) -> TreesModel:
         """Return the trees of the last part alone, whose nodes stand behind all others."""

@@ -52,6 +52,30 @@ class Mask(NamedTuple):
     numbers: Tensor | None = None
 
 
+class Forest(NamedTuple):
+    """Decision trees in several parts, the nodes of all trees one after the other.
+
+    Attributes
+    ----------
+    columns : Tensor of int64, (nodes,)
+        The column that each node asks for, negative at a leaf.
+    thresholds : Tensor of float64, (nodes,)
+        A row goes to the right if it is above.
+    children : Tensor of int64, (nodes, 2)
+        The nodes to the left and to the right.
+    distributions : Tensor of float64, (nodes, c)
+        What each node says.
+    roots : Tensor of int64, (parts, trees)
+        The first node of each tree.
+    """
+
+    columns: Tensor
+    thresholds: Tensor
+    children: Tensor
+    distributions: Tensor
+    roots: Tensor
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSettings:
     """How messages are passed.

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 
-from torch import Tensor
+from torch import Tensor, float32
 
 from dahgnn.checks import check_choice
 from dahgnn.kernels.cpu import launch as cpu_kernels
 from dahgnn.kernels.gpu import launch as gpu_kernels
-from dahgnn.kernels.protocol import Kernels
+from dahgnn.kernels.protocol import Forest, Kernels
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +76,11 @@ def product_kernel_for(matrix: Tensor, columns: int) -> Callable[[Tensor, Tensor
 def distances_kernel_for(points: Tensor) -> Callable[[Tensor, Tensor, Tensor, float], Tensor] | None:
     """Return the kernel for distances of pairs of these points, or None where plain PyTorch measures them."""
     return cpu_kernels.squared_distances if kernels_for(points) is cpu_kernels else None
+
+
+def trees_kernel_for(rows: Tensor) -> Callable[[Tensor, Forest], Tensor] | None:
+    """Return the kernel that takes these rows through trees, or None where plain PyTorch does."""
+    return cpu_kernels.tree_means if rows.dtype == float32 and kernels_for(rows) is cpu_kernels else None
 
 
 def compiled_for_cpu(tensor: Tensor, backend: str | None = None) -> bool:

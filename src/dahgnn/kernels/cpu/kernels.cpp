@@ -37,6 +37,7 @@ constexpr int LANES = 4;  // numbers of single precision in a vector
 #include "distances.inl"
 #include "matrices.inl"
 #include "activated.inl"
+#include "trees.inl"
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -54,6 +55,7 @@ constexpr int LANES = 8;
 #include "distances.inl"
 #include "matrices.inl"
 #include "activated.inl"
+#include "trees.inl"
 }
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -69,6 +71,7 @@ constexpr int LANES = 16;
 #include "distances.inl"
 #include "matrices.inl"
 #include "activated.inl"
+#include "trees.inl"
 }
 #pragma GCC pop_options
 #endif
@@ -200,6 +203,15 @@ EXPORT(double, float64)
 void dahgnn_product_float32(int threads, int64_t rows, int64_t inner, int64_t columns, const float* a,
                             const float* b, float* c) {
     DISPATCH(product(threads, rows, inner, columns, a, b, c))
+}
+
+void dahgnn_tree_means_float32(int threads, int64_t count, int64_t width, int64_t nodes, int64_t parts,
+                               int64_t trees, int64_t classes, const int64_t* columns, const double* thresholds,
+                               const int64_t* children, const double* distributions, const int64_t* roots,
+                               const float* rows, double* means) {
+    DISPATCH(tree_means(threads, count, width,
+                        {nodes, parts, trees, classes, columns, thresholds, children, distributions, roots}, rows,
+                        means))
 }
 
 }  // extern "C"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dahgnn.kernels.cpu.memory import new_tensor
 from dahgnn.kernels.incidence import Incidence, Segments
-from dahgnn.kernels.protocol import Mask, MessageSettings, Vectors
+from dahgnn.kernels.protocol import Forest, Mask, MessageSettings, Vectors
 
 _SUFFIXES = {torch.float32: "float32", torch.float64: "float64"}
 
@@ -128,6 +128,17 @@ def squared_distances(points: Tensor, here: Tensor, there: Tensor, scale: float)
         squares,
     )  # fmt: skip
     return squares
+
+
+def tree_means(rows: Tensor, forest: Forest) -> Tensor:
+    """Return the mean of the leaves that rows (n, d) of float32 come to, (n, parts, c) of float64."""
+    rows, classes = rows.contiguous(), forest.distributions.shape[1]
+    means = rows.new_empty((len(rows), len(forest.roots), classes), dtype=torch.float64)
+    _call(
+        "tree_means", torch.float32, *rows.shape, len(forest.columns), *forest.roots.shape, classes,
+        *(each.contiguous() for each in forest), rows, means,
+    )  # fmt: skip
+    return means
 
 
 def sparse_product(offsets: Tensor, columns: Tensor, weights: Tensor, values: Tensor) -> Tensor:
