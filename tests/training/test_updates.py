@@ -198,3 +198,22 @@ def test_a_node_that_is_named_twice_counts_twice(data):
         networks.append(network)
     for twice, weighted in zip(*(each.parameters() for each in networks), strict=True):
         torch.testing.assert_close(twice, weighted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_networks_of_a_room_are_judged_one_by_one(data, device):
+    features, hypergraph, labels = data
+    room = Classroom(features, hypergraph, CONFIG, torch.device(device))
+    networks = [make(seed) for seed in (1, 2, 3)]
+    trainings = [room.enter(network, labelled(labels), seed=5) for network in networks]
+    for _ in range(2):
+        said = []
+        for training in trainings:
+            training.advance(2, [].append)
+            said.append(training.evaluate())
+        for network, logits in zip(networks, said, strict=True):
+            with torch.no_grad():
+                expected = network.cpu().eval()(features, hypergraph)
+            network.to(device)
+            torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+    assert not torch.equal(said[0], said[1])

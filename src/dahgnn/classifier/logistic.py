@@ -8,13 +8,12 @@ Nocedal, 1980) is two products of matrices for all of them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from dahgnn.kernels.gpu.capture import capture
 from dahgnn.threads import one_thread
 
 # Steps at the most, and the gradient of the mean loss at which a problem is solved.
@@ -208,7 +207,7 @@ def _minimise_captured(problem: _Problem) -> Tensor:
         if not bool(descent.told[1]):
             descent.search()
         descent.accept()
-        look_ahead, accept = _capture(descent.look_ahead), _capture(descent.accept)
+        look_ahead, accept = capture(descent.look_ahead), capture(descent.accept)
         for _ in range(_STEPS - 1):
             look_ahead.replay()
             going, fallen = descent.told.tolist()
@@ -218,28 +217,6 @@ def _minimise_captured(problem: _Problem) -> Tensor:
                 descent.search()
             accept.replay()
     return descent.point.weights
-
-
-@cache
-def _side_stream(device: int) -> torch.cuda.Stream:
-    """Return the stream of a device for captures; for each new one libraries take memory."""
-    return torch.cuda.Stream(device)
-
-
-def _capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """Record what some work does on the present device.
-
-    Unlike `torch.cuda.graph` it gives no memory back before, as so small a work needs none.
-    """
-    graph, stream = torch.cuda.CUDAGraph(), _side_stream(torch.cuda.current_device())
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        graph.capture_begin()
-        try:
-            work()
-        finally:
-            graph.capture_end()
-    return graph
 
 
 class _Descent:

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Numbers of the features that are looked at at a time.
-_NUMBERS = 1 << 22
+# Numbers of the features that are looked at at a time, so few that they stay in the caches.
+_NUMBERS = 1 << 17
 
 
 def hash_rows(features: Tensor) -> NDArray[np.uint64]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +16,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from dahgnn.config import TrainingConfig
+from dahgnn.kernels.gpu.capture import capture
 from dahgnn.kernels.gpu.programs import compiling
 from dahgnn.kernels.gpu.training import Adam, Labels, Record
 from dahgnn.ops.dropout import Mask, drop_units
@@ -28,12 +28,6 @@ from dahgnn.training.run import Parts
 _EPOCHS_AT_ONCE = 20
 # Passes before the capture, in which libraries make their plans.
 _WARM_UP = 1
-
-
-@cache
-def _side_stream(device: int) -> torch.cuda.Stream:
-    """Return the stream of a device for passes before a capture; for each new one libraries take memory."""
-    return torch.cuda.Stream(device)
 
 
 class _KnownGradient(Function):
@@ -226,15 +220,7 @@ class GraphLoop:
     def _capture(self) -> torch.cuda.CUDAGraph:
         with compiling():
             self._epoch()
-        stream = _side_stream(torch.cuda.current_device())
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(_WARM_UP):
-                self._epoch()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._epoch()
+        graph = capture(self._epoch, _WARM_UP)
         self.optimizer.reset()
         self.record.reset()
         return graph

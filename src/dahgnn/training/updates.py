@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ from torch import Tensor
 from dahgnn.config import TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.kernels.cpu.memory import kept_memory
+from dahgnn.kernels.gpu.capture import capture
+from dahgnn.kernels.gpu.programs import compiling
 from dahgnn.nn.induction import Induction
 from dahgnn.nn.model import DAHGNN
 from dahgnn.ops.backend import has_gpu_kernels
@@ -109,6 +112,7 @@ class Classroom:
         self.config, self.device = config, device
         self._folded: SelectiveFolded | None = None
         self._stages: dict[object, GraphLoop] = {}
+        self._evaluation: _CapturedEvaluation | None = None
 
     def enter(self, network: DAHGNN, labelled: Labelled, seed: int) -> Updates:
         """Return the training of a network, which moves to the device.
@@ -145,9 +149,43 @@ class Classroom:
             self._stages[loop.kind] = make()
         return loop, self._stages[loop.kind]
 
+    def evaluate(self, network: DAHGNN) -> Tensor:
+        """Return what a network that has entered says of all nodes, (n, c), on the CPU."""
+        if not has_gpu_kernels(self.features):
+            return _evaluate(network, self)
+        if self._evaluation is None:
+            self._evaluation = _CapturedEvaluation(network, self)
+        return self._evaluation.run(network)
+
     def measure_density(self, network: DAHGNN) -> Tensor:
         """Return the density of all nodes in the first attention layer of a network, (n,), on the CPU."""
         return Induction(network, self.features, self.hypergraph).density().cpu()
+
+
+class _CapturedEvaluation:
+    """What networks of a kind say of all nodes of a room, by replays of one captured pass."""
+
+    def __init__(self, network: DAHGNN, room: Classroom) -> None:
+        self.stand_in = copy.deepcopy(network).eval()
+        self.logits = torch.empty(0)
+
+        @torch.no_grad()
+        def work() -> None:
+            self.logits = self.stand_in(room.features, room.hypergraph)
+
+        with torch.cuda.device(room.device):
+            with compiling():
+                work()
+            self.graph = capture(work, passes=1)
+
+    @torch.no_grad()
+    def run(self, network: DAHGNN) -> Tensor:
+        """Return what a network says, (n, c), on the CPU."""
+        with torch.cuda.device(self.logits.device):
+            for here, there in zip(self.stand_in.parameters(), network.parameters(), strict=True):
+                here.copy_(there)
+            self.graph.replay()
+            return self.logits.cpu()
 
 
 class _PlainUpdates:
@@ -193,7 +231,7 @@ class _PlainUpdates:
 
     def evaluate(self) -> Tensor:
         """Return what the network says of all nodes."""
-        return _evaluate(self.network, self.room)
+        return self.room.evaluate(self.network)
 
 
 class _CapturedUpdates:
@@ -234,7 +272,7 @@ class _CapturedUpdates:
 
     def evaluate(self) -> Tensor:
         """Return what the network says of all nodes."""
-        return _evaluate(self.network, self.room)
+        return self.room.evaluate(self.network)
 
 
 @torch.no_grad()

@@ -1,0 +1,63 @@
+"""Record what a CUDA device does, to have it done again without the host."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+
+# Of a device's memory, what may be kept for later before a capture, which can use none of it.
+_KEPT = 0.25
+
+
+@cache
+def side_stream(device: int) -> torch.cuda.Stream:
+    """Return the stream of a device for captures: for each new one libraries take memory."""
+    return torch.cuda.Stream(device)
+
+
+def capture(work: Callable[[], None], passes: int = 0) -> torch.cuda.CUDAGraph:
+    """Record what some work does on the present device.
+
+    Unlike `torch.cuda.graph` it does not look for garbage before, which takes longer than a small fit, and
+    gives memory back only where much is kept.
+
+    Parameters
+    ----------
+    work : callable
+        What is recorded. It must have been done once, so that libraries have made their plans.
+    passes : int
+        How often it is done first, on the stream of the capture, for what libraries keep for each stream.
+    """
+    device = torch.cuda.current_device()
+    graph, stream = torch.cuda.CUDAGraph(), side_stream(device)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(passes):
+            work()
+    torch.cuda.synchronize()
+    if torch.cuda.memory_reserved() > _KEPT * torch.cuda.get_device_properties(device).total_memory:
+        torch.cuda.empty_cache()
+    with torch.cuda.stream(stream), _without_garbage():
+        graph.capture_begin()
+        try:
+            work()
+        finally:
+            graph.capture_end()
+    torch.cuda.current_stream().wait_stream(stream)
+    return graph
+
+
+@contextmanager
+def _without_garbage() -> Iterator[None]:
+    """Let nobody else's memory be given back within the block: that would end a capture."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
