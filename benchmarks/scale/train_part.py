@@ -7,6 +7,7 @@ same batch is divided among them by torchrun.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dahgnn.files.scratch import Scratch
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.large_hypergraph import hypergraph_from_neighbors
 from dahgnn.nn.model import DAHGNN
+from dahgnn.ops.backend import using
 from dahgnn.training.batches import BatchRoom, BatchUpdates
 from dahgnn.training.distributed import gather, join_world, own_device
 from dahgnn.training.run import Labelled
@@ -53,11 +55,11 @@ def measure_train(spec: dict[str, Any], work: Path, watch: Watch) -> dict[str, A
     torch.set_num_threads(spec["threads"])
     with join_world(spec["device"]) as world, Scratch(work) as scratch:
         rows, classes = open_rows(work, spec["n"], spec["d"])
+        device = own_device(spec["device"])
         with watch.phase("hypergraph"):
-            hypergraph = hypergraph_from_neighbors(block_neighbours(len(rows), K, scratch), scratch)
+            hypergraph = _join(block_neighbours(len(rows), K, scratch), scratch, device, spec["batch"])
         some = torch.from_numpy(hide_classes(classes, spec["labels"], seed=0))
         nodes = torch.nonzero(some >= 0).flatten()
-        device = own_device(spec["device"])
         generator = torch.Generator().manual_seed(0)
         network = DAHGNN(spec["d"], CLASSES, _PRESET.model, generator=generator)
         features = torch.from_numpy(rows)
@@ -79,14 +81,22 @@ def measure_train(spec: dict[str, Any], work: Path, watch: Watch) -> dict[str, A
             updates = room.enter(network, Labelled(nodes.to(where), some[nodes].to(where)), seed=0)
         found = _train(updates, len(nodes), spec["epochs"], device, watch)
         if isinstance(updates, BatchUpdates):
-            found |= _reach(updates, nodes, hypergraph, spec["batch"])
+            found |= _reach(updates, nodes, hypergraph, spec["batch"]) | _steps(updates, world.size)
         memory = gather(world, watch.most)
         return found | {
             "anonymous_of_all": sum(each[0] for each in memory),
+            "resident_of_all": sum(each[1] for each in memory),
             "processes": world.size,
             "weights": sum(weight.numel() for weight in network.parameters()),
             "memory_on_device": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
         }
+
+
+def _join(neighbours: Tensor, scratch: Scratch, device: torch.device, batch: int) -> Hypergraph:
+    """Return the hypergraph: on the CPU for batches, and else where all of it is needed, which is faster."""
+    if not batch and device.type == "cuda":
+        return Hypergraph.from_neighbors(neighbours.to(device))
+    return hypergraph_from_neighbors(neighbours, scratch)
 
 
 def _train(updates: Any, count: int, epochs: int, device: torch.device, watch: Watch) -> dict[str, Any]:
@@ -130,3 +140,27 @@ def _reach(updates: BatchUpdates, nodes: Tensor, hypergraph: Hypergraph, batch: 
         "share_of_nodes": mean / hypergraph.n_nodes,
         "updates_an_epoch": updates.updates_an_epoch,
     }
+
+
+def _steps(updates: BatchUpdates, processes: int) -> dict[str, Any]:
+    """Return the seconds that a thread takes to prepare a batch, and the device to update by it.
+
+    The device does so by kernels and by plain PyTorch, each once more than it counts.
+    """
+    if processes > 1:
+        return {}
+    batch = updates.prepare(0)
+    prepare = [_seconds_of(lambda step=step: updates.prepare(step)) for step in range(_COUNTED)]
+    found = {"seconds_prepare": min(prepare), "workers": updates.workers}
+    for backend, name in (("auto", "seconds_update"), ("reference", "seconds_update_plain")):
+        with using(backend):
+            found[name] = min(_seconds_of(lambda: updates.update(batch)) for _ in range(1 + _COUNTED))
+    return found
+
+
+def _seconds_of(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start

@@ -1,6 +1,7 @@
 """Training by batches: that of all rows at once where the batch is everything, and the same in any company."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -141,24 +142,31 @@ def test_neither_files_nor_threads_nor_parts_make_a_difference(data, tmp_path):
     features, hypergraph, labels = data
     expected = make()
     enter(data, Sampling(batch=16, fan_out=SOME.fan_out, prefetch=0), network=expected).advance(4, [].append)
-    network = make()
-    with Scratch(tmp_path, large=1) as scratch:
-        kept = scratch.store(features), hypergraph, labels
-        training = enter(kept, SOME, network=network, scratch=scratch)
-        for epochs in (1, 3):
-            last = training.advance(epochs, [].append)
-    assert (last.epoch, last.interrupted) == (4, False)
-    assert all(map(torch.equal, network.state_dict().values(), expected.state_dict().values()))
+    for workers in (1, 3):
+        network, sampling = make(), replace(SOME, workers=workers)
+        with Scratch(tmp_path, large=1) as scratch:
+            kept = scratch.store(features), hypergraph, labels
+            training = enter(kept, sampling, network=network, scratch=scratch)
+            for epochs in (1, 3):
+                last = training.advance(epochs, [].append)
+        assert (last.epoch, last.interrupted) == (4, False)
+        assert all(map(torch.equal, network.state_dict().values(), expected.state_dict().values()))
+
+
+def test_threads_that_prepare_leave_the_number_of_threads_as_it_was(data):
+    before = torch.get_num_threads()
+    enter(data, replace(SOME, workers=4, prefetch=4)).advance(3, [].append)
+    assert torch.get_num_threads() == before
 
 
 def test_every_labelled_node_is_a_target_once_an_epoch(data):
     training = enter(data, SOME, count=50)
     for epoch in range(2):
-        batches = [training._prepare(step) for step in range(4 * epoch, 4 * epoch + 4)]
+        batches = [training.prepare(step) for step in range(4 * epoch, 4 * epoch + 4)]
         targets = [batch.reaches[1].nodes[batch.reaches[1].receivers] for batch in batches]
         assert torch.cat(targets).sort().values.tolist() == list(range(50))
         assert sum(batch.share for batch in batches) == pytest.approx(1)
-    assert not torch.equal(targets[0], training._prepare(0).reaches[1].nodes[:16])
+    assert not torch.equal(targets[0], training.prepare(0).reaches[1].nodes[:16])
 
 
 def test_a_training_goes_on_from_its_state(data):
@@ -166,7 +174,7 @@ def test_a_training_goes_on_from_its_state(data):
     enter(data, SOME, network=expected).advance(5, heard.append)
     first = enter(data, SOME)
     first.advance(2, [].append)
-    first._update(first._prepare(first.optimizer.done))  # in the middle of an epoch
+    first.update(first.prepare(first.optimizer.done))  # in the middle of an epoch
     state = first.state()
     network = DAHGNN(6, 3, OURS, generator=torch.Generator().manual_seed(9)).double()
     second = enter(data, SOME, network=network)
@@ -204,7 +212,7 @@ def test_an_interruption_before_the_first_update_goes_on_up(data, monkeypatch):
     def press(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "_update", press)
+    monkeypatch.setattr(training, "update", press)
     with pytest.raises(KeyboardInterrupt):
         training.advance(1, [].append)
 

@@ -10,17 +10,21 @@ from typing import TypeVar
 Made = TypeVar("Made")
 
 
-def make_ahead(make: Callable[[int], Made], numbers: Iterable[int], depth: int) -> Generator[Made]:
-    """Yield what is made of each number, in order, while a thread makes the next ones.
+def make_ahead(
+    make: Callable[[int], Made], numbers: Iterable[int], depth: int, workers: int = 1
+) -> Generator[Made]:
+    """Yield what is made of each number, in order, while threads make the next ones.
 
     Parameters
     ----------
     make : callable
-        It runs in one thread, one call at a time.
+        It runs in the threads, one call at a time in each.
     numbers : iterable of int
         What it is called with.
     depth : int
         How many are made ahead; 0 makes each when it is asked for.
+    workers : int
+        How many threads there are.
 
     Examples
     --------
@@ -31,10 +35,10 @@ def make_ahead(make: Callable[[int], Made], numbers: Iterable[int], depth: int) 
         yield from map(make, numbers)
         return
     waiting: deque[Future[Made]] = deque()
-    with ThreadPoolExecutor(1, thread_name_prefix="dahgnn-batches") as thread:
+    with ThreadPoolExecutor(workers, thread_name_prefix="dahgnn-batches") as threads:
         try:
             for number in numbers:
-                waiting.append(thread.submit(make, number))
+                waiting.append(threads.submit(make, number))
                 if len(waiting) > depth:
                     yield waiting.popleft().result()
             while waiting:
