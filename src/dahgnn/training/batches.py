@@ -25,10 +25,9 @@ from dahgnn.nn.inference import infer, infer_density
 from dahgnn.nn.model import DAHGNN
 from dahgnn.nn.propagation import Propagated, propagate
 from dahgnn.ops.dropout import CounterDropout
-from dahgnn.threads import FEW_ROWS, one_thread, threads_for
+from dahgnn.threads import FEW_ROWS, make_ahead, one_thread, threads_for
 from dahgnn.training.interrupts import collect_interrupts
 from dahgnn.training.plain_loop import Adam, cross_entropy_of
-from dahgnn.training.prefetch import make_ahead
 from dahgnn.training.ranges import Ranges
 from dahgnn.training.run import Labelled
 from dahgnn.training.sampling import Sampling
@@ -213,10 +212,7 @@ class BatchUpdates:
         # Several threads have one core each.
         with one_thread() if self.workers > 1 else nullcontext():
             batch = self._find(step)
-            if self.room.device.type != "cuda":
-                return batch
-            with torch.cuda.device(self.room.device):
-                return batch.pinned()
+            return batch.pinned() if self.room.device.type == "cuda" else batch
 
     @contextmanager
     def _borrow_sampler(self) -> Iterator[Sampler]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from joblib import cpu_count
 
 from dahgnn.checks import bad_type, check_count
 from dahgnn.graph.reach import FanOut
-
-# More threads than this prepare batches hardly faster: some of the work is Python, one thread's at a time.
-_MOST_WORKERS = 8
+from dahgnn.threads import threads_beside
 
 # What an update looks at by default: of a node some hyperedges, and of these all members.
 FAN_OUT: tuple[FanOut, FanOut] = ((4, None), (4, None))
@@ -65,10 +61,4 @@ class Sampling:
 
     def count_workers(self, device: torch.device) -> int:
         """Return how many threads prepare batches for a device."""
-        if self.workers is not None:
-            return self.workers
-        if device.type == "cpu":
-            return 1
-        # torchrun and Ray Train say how many processes share the machine.
-        share: int = cpu_count() // max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
-        return max(1, min(share, _MOST_WORKERS))
+        return threads_beside(device) if self.workers is None else self.workers
