@@ -20,6 +20,7 @@ from dahgnn.config import PRESETS
 from dahgnn.files.scratch import Scratch
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.large_hypergraph import hypergraph_from_neighbors
+from dahgnn.kernels.gpu.programs import varying_sizes
 from dahgnn.nn.model import DAHGNN
 from dahgnn.ops.backend import using
 from dahgnn.training.batches import BatchRoom, BatchUpdates
@@ -81,14 +82,17 @@ def measure_train(spec: dict[str, Any], work: Path, watch: Watch) -> dict[str, A
             updates = room.enter(network, Labelled(nodes.to(where), some[nodes].to(where)), seed=0)
         found = _train(updates, len(nodes), spec["epochs"], device, watch)
         if isinstance(updates, BatchUpdates):
-            found |= _reach(updates, nodes, hypergraph, spec["batch"]) | _steps(updates, world.size)
+            found |= _reach(updates, nodes, hypergraph, spec["batch"])
         memory = gather(world, watch.most)
+        peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+        if isinstance(updates, BatchUpdates):  # afterwards, as it trains on, and takes memory of its own
+            found |= _steps(updates, world.size, device)
         return found | {
             "anonymous_of_all": sum(each[0] for each in memory),
             "resident_of_all": sum(each[1] for each in memory),
             "processes": world.size,
             "weights": sum(weight.numel() for weight in network.parameters()),
-            "memory_on_device": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
+            "memory_on_device": peak,
         }
 
 
@@ -142,25 +146,28 @@ def _reach(updates: BatchUpdates, nodes: Tensor, hypergraph: Hypergraph, batch: 
     }
 
 
-def _steps(updates: BatchUpdates, processes: int) -> dict[str, Any]:
+def _steps(updates: BatchUpdates, processes: int, device: torch.device) -> dict[str, Any]:
     """Return the seconds that a thread takes to prepare a batch, and the device to update by it.
 
-    The device does so by kernels and by plain PyTorch, each once more than it counts.
+    A GPU does so by kernels and by plain PyTorch. The least of some counts: the first ones compile.
     """
     if processes > 1:
         return {}
-    batch = updates.prepare(0)
-    prepare = [_seconds_of(lambda step=step: updates.prepare(step)) for step in range(_COUNTED)]
+    prepare = [_seconds_of(lambda step=step: updates.prepare(step), device) for step in range(_COUNTED)]
     found = {"seconds_prepare": min(prepare), "workers": updates.workers}
-    for backend, name in (("auto", "seconds_update"), ("reference", "seconds_update_plain")):
-        with using(backend):
-            found[name] = min(_seconds_of(lambda: updates.update(batch)) for _ in range(1 + _COUNTED))
+    ways = {"auto": "seconds_update"}
+    if device.type == "cuda":
+        ways["reference"] = "seconds_update_plain"
+    batch = updates.prepare(0)
+    for backend, name in ways.items():
+        with using(backend), varying_sizes():
+            found[name] = min(_seconds_of(lambda: updates.update(batch), device) for _ in range(1 + _COUNTED))
     return found
 
 
-def _seconds_of(work: Callable[[], object]) -> float:
+def _seconds_of(work: Callable[[], object], device: torch.device) -> float:
     start = time.perf_counter()
     work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
     return time.perf_counter() - start
