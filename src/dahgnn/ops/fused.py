@@ -1,4 +1,7 @@
-"""Steps of a layer that are one kernel on the CPU, so that less is stored and moved in between."""
+"""Steps of a layer that are one kernel, so that less is stored and moved in between.
+
+The products are one on the CPU alone; elsewhere they are steps.
+"""
 
 from __future__ import annotations
 
