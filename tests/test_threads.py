@@ -1,5 +1,6 @@
 """Threads for a block, pieces of work side by side, and what was before behind them."""
 
+import itertools
 import os
 import signal
 import threading
@@ -15,9 +16,11 @@ from dahgnn.threads import (
     FEW_ROWS,
     FEW_ROWS_A_PIECE,
     _blas_libraries,
+    make_ahead,
     one_blas_thread,
     one_thread,
     side_by_side,
+    threads_beside,
     threads_for,
     workers_for,
 )
@@ -215,3 +218,61 @@ def test_blas_has_one_thread_in_the_block_and_what_it_had_behind_it():
 def test_pieces_have_the_context_of_the_caller():
     with using("reference"):
         assert side_by_side(lambda _: kernels_for(torch.zeros(1)), 2, 2, nobody) == [None, None]
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 50])
+@pytest.mark.parametrize("workers", [1, 4])
+def test_all_come_in_order(depth, workers):
+    def make(number):
+        time.sleep(0.002 * (number % 3))  # later ones are done earlier
+        return -number
+
+    assert list(make_ahead(make, range(9), depth, workers)) == [-number for number in range(9)]
+
+
+def test_no_more_are_made_than_may_be_ahead():
+    made, enough = [], threading.Event()
+
+    def make(number):
+        made.append(number)
+        if number == 3:
+            enough.set()
+        return number
+
+    ahead = make_ahead(make, itertools.count(), 3)
+    assert next(ahead) == 0
+    assert enough.wait(10)
+    ahead.close()
+    assert made == [0, 1, 2, 3]
+
+
+def test_several_are_made_at_a_time():
+    both = threading.Barrier(2, timeout=10)
+
+    def make(number):
+        both.wait()
+        return number
+
+    assert list(make_ahead(make, range(4), 2, workers=2)) == [0, 1, 2, 3]
+
+
+def test_an_error_comes_in_its_turn():
+    def make(number):
+        if number == 2:
+            raise ValueError("no such batch")
+        return number
+
+    ahead = make_ahead(make, range(5), 2)
+    assert [next(ahead), next(ahead)] == [0, 1]
+    with pytest.raises(ValueError, match="no such batch"):
+        next(ahead)
+
+
+def test_a_gpu_has_as_many_threads_beside_it_as_are_worth_it(monkeypatch):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 12)
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    assert (threads_beside(cpu), threads_beside(cuda)) == (1, 8)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert threads_beside(cuda) == 3
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "40")
+    assert threads_beside(cuda) == 1

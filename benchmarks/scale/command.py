@@ -112,6 +112,7 @@ def run(spec: Spec, work: Path) -> Line:
         ended = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603, our own program
         if ended.returncode == 0 and answer.exists():
             return dict(json.loads(answer.read_text(encoding="utf-8")))
+    print(ended.stderr, file=sys.stderr)
     last = (ended.stderr.strip().splitlines() or ["nothing was said"])[-1]
     how = f"signal {-ended.returncode}" if ended.returncode < 0 else last
     return spec | {"problem": how} | describe_environment()
@@ -165,10 +166,15 @@ def list_fits(options: argparse.Namespace) -> list[Spec]:
 
 
 def _trainings(options: argparse.Namespace) -> list[Spec]:
-    """Return trainings by batches, with one thread and with all, in several processes, and all at once."""
+    """Return trainings by batches, with one thread and with all, in several processes, and all at once.
+
+    Where a GPU trains, all cores prepare.
+    """
     cores = len(os.sched_getaffinity(0))
     spec: Spec = {"labels": options.labels, "epochs": options.epochs, "device": options.device}
-    ways = [(count, threads) for count in options.processes for threads in {1, max(1, cores // count)}]
+    ways = [(count, max(1, cores // count)) for count in options.processes]
+    if options.device == "cpu":
+        ways += [(count, 1) for count in options.processes]
     by_batches = [
         spec | {"batch": options.batch, "processes": count, "threads": threads}
         for count, threads in sorted(set(ways))

@@ -108,7 +108,11 @@ def _train_row(line: Line, lines: Sequence[Line]) -> list[str]:  # noqa: ARG001
         seconds(nodes / line["seconds_an_epoch"]),
         seconds(line["seconds_evaluate"]),
         gib(line["anonymous_of_all"]),
+        gib(line.get("resident_of_all")),
         gib(line["memory_on_device"]),
+        seconds(line.get("seconds_prepare")),
+        seconds(line.get("seconds_update")),
+        seconds(line.get("seconds_update_plain")),
     ]
 
 
@@ -140,7 +144,8 @@ _PARTS: Mapping[str, tuple[str, _Row]] = {
     "mnist": (_FIT_HEAD, _fit_row),
     "train": (
         "rows|device|labelled rows an update|processes × threads|s to propagate|s an epoch|targets a s|"
-        "nodes reached a s|s to evaluate|GiB|GiB on the GPU",
+        "nodes reached a s|s to evaluate|GiB|GiB with files|GiB on the GPU|s to prepare a batch|to update|"
+        "by plain PyTorch",
         _train_row,
     ),
     "parquet": (

@@ -7,6 +7,7 @@ same batch is divided among them by torchrun.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from dahgnn.config import PRESETS
 from dahgnn.files.scratch import Scratch
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.large_hypergraph import hypergraph_from_neighbors
+from dahgnn.kernels.gpu.programs import varying_sizes
 from dahgnn.nn.model import DAHGNN
+from dahgnn.ops.backend import using
 from dahgnn.training.batches import BatchRoom, BatchUpdates
 from dahgnn.training.distributed import gather, join_world, own_device
 from dahgnn.training.run import Labelled
@@ -53,11 +56,11 @@ def measure_train(spec: dict[str, Any], work: Path, watch: Watch) -> dict[str, A
     torch.set_num_threads(spec["threads"])
     with join_world(spec["device"]) as world, Scratch(work) as scratch:
         rows, classes = open_rows(work, spec["n"], spec["d"])
+        device = own_device(spec["device"])
         with watch.phase("hypergraph"):
-            hypergraph = hypergraph_from_neighbors(block_neighbours(len(rows), K, scratch), scratch)
+            hypergraph = _join(block_neighbours(len(rows), K, scratch), scratch, device, spec["batch"])
         some = torch.from_numpy(hide_classes(classes, spec["labels"], seed=0))
         nodes = torch.nonzero(some >= 0).flatten()
-        device = own_device(spec["device"])
         generator = torch.Generator().manual_seed(0)
         network = DAHGNN(spec["d"], CLASSES, _PRESET.model, generator=generator)
         features = torch.from_numpy(rows)
@@ -81,12 +84,23 @@ def measure_train(spec: dict[str, Any], work: Path, watch: Watch) -> dict[str, A
         if isinstance(updates, BatchUpdates):
             found |= _reach(updates, nodes, hypergraph, spec["batch"])
         memory = gather(world, watch.most)
+        peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+        if isinstance(updates, BatchUpdates):  # afterwards, as it trains on, and takes memory of its own
+            found |= _steps(updates, world.size, device)
         return found | {
             "anonymous_of_all": sum(each[0] for each in memory),
+            "resident_of_all": sum(each[1] for each in memory),
             "processes": world.size,
             "weights": sum(weight.numel() for weight in network.parameters()),
-            "memory_on_device": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
+            "memory_on_device": peak,
         }
+
+
+def _join(neighbours: Tensor, scratch: Scratch, device: torch.device, batch: int) -> Hypergraph:
+    """Return the hypergraph: on the CPU for batches, and else where all of it is needed, which is faster."""
+    if not batch and device.type == "cuda":
+        return Hypergraph.from_neighbors(neighbours.to(device))
+    return hypergraph_from_neighbors(neighbours, scratch)
 
 
 def _train(updates: Any, count: int, epochs: int, device: torch.device, watch: Watch) -> dict[str, Any]:
@@ -130,3 +144,30 @@ def _reach(updates: BatchUpdates, nodes: Tensor, hypergraph: Hypergraph, batch: 
         "share_of_nodes": mean / hypergraph.n_nodes,
         "updates_an_epoch": updates.updates_an_epoch,
     }
+
+
+def _steps(updates: BatchUpdates, processes: int, device: torch.device) -> dict[str, Any]:
+    """Return the seconds that a thread takes to prepare a batch, and the device to update by it.
+
+    A GPU does so by kernels and by plain PyTorch. The least of some counts: the first ones compile.
+    """
+    if processes > 1:
+        return {}
+    prepare = [_seconds_of(lambda step=step: updates.prepare(step), device) for step in range(_COUNTED)]
+    found = {"seconds_prepare": min(prepare), "workers": updates.workers}
+    ways = {"auto": "seconds_update"}
+    if device.type == "cuda":
+        ways["reference"] = "seconds_update_plain"
+    batch = updates.prepare(0)
+    for backend, name in ways.items():
+        with using(backend), varying_sizes():
+            found[name] = min(_seconds_of(lambda: updates.update(batch), device) for _ in range(1 + _COUNTED))
+    return found
+
+
+def _seconds_of(work: Callable[[], object], device: torch.device) -> float:
+    start = time.perf_counter()
+    work()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - start

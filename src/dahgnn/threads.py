@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar, copy_context
 from functools import cache
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 Result = TypeVar("Result")
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 # Below so many rows torch has one thread. Two would be a fifth faster at the most, and thirty times slower
 # where other programs keep the cores busy: they wait for each other.
@@ -23,6 +27,9 @@ FEW_ROWS = 2048
 # Pieces of work that do not wait for each other have threads of their own from so many rows on. On fewer,
 # Python is most of what they do, which it does one at a time.
 FEW_ROWS_A_PIECE = 1024
+
+# More threads than this prepare hardly faster: some of the work is Python, which is one thread's at a time.
+_MOST_BESIDE = 8
 
 # How many threads the outermost `threads_for` would give to many rows.
 _allowed: ContextVar[int | None] = ContextVar("allowed", default=None)
@@ -111,3 +118,55 @@ def side_by_side(
             except KeyboardInterrupt:
                 on_interrupt()
     return [future.result() for future in futures]
+
+
+def threads_beside(device: torch.device) -> int:
+    """Return how many threads prepare what a device computes, see `make_ahead`.
+
+    Where the CPU computes it is one. A GPU is faster than a core prepares.
+    """
+    if device.type == "cpu":
+        return 1
+    from joblib import cpu_count
+
+    # torchrun and Ray Train say how many processes share the machine.
+    share: int = cpu_count() // max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
+    return max(1, min(share, _MOST_BESIDE))
+
+
+def make_ahead(
+    make: Callable[[Given], Made], given: Iterable[Given], depth: int, workers: int = 1
+) -> Generator[Made]:
+    """Yield what is made of each thing, in order, while threads make the next ones.
+
+    Parameters
+    ----------
+    make : callable
+        It runs in the threads, one call at a time in each.
+    given : iterable
+        What it is called with.
+    depth : int
+        How many are made ahead; 0 makes each when it is asked for, without a thread.
+    workers : int
+        How many threads there are.
+
+    Examples
+    --------
+    >>> list(make_ahead(lambda number: number**2, range(4), depth=2))
+    [0, 1, 4, 9]
+    """
+    if depth == 0:
+        yield from map(make, given)
+        return
+    waiting: deque[Future[Made]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="dahgnn-ahead") as threads:
+        try:
+            for each in given:
+                waiting.append(threads.submit(make, each))
+                if len(waiting) > depth:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -11,6 +11,7 @@ from dahgnn.nn.induction import Induction
 from dahgnn.nn.inference import infer, infer_density
 from dahgnn.ops.backend import using
 
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 SETTINGS = {
     "paper": ModelConfig(hidden=6, heads=2, units=3),
     "ours": ModelConfig(hidden=6, heads=2, units=4, delta=0.0, activation=True, dropout=0.5, shortcut=True),
@@ -48,6 +49,22 @@ def test_neither_the_blocks_nor_the_backend_make_a_difference(settings, backend,
     with using(backend):
         found = infer(network, features, hypergraph, block=block)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_threads_that_prepare_blocks_make_no_difference(settings, monkeypatch):
+    hypergraph, network = HYPERGRAPHS["uniform"](), network_for(SETTINGS[settings])
+    features = normal(12, 4)
+    expected = infer(network, features, hypergraph, block=7), infer_density(network, features, hypergraph)
+    threads = torch.get_num_threads()
+    monkeypatch.setattr("dahgnn.nn.inference.threads_beside", lambda _: 3)
+    found = (
+        infer(network, features, hypergraph, block=7),
+        infer_density(network, features, hypergraph, block=7),
+    )
+    assert torch.equal(found[0], expected[0])
+    torch.testing.assert_close(found[1], expected[1])
+    assert torch.get_num_threads() == threads
 
 
 def test_a_network_in_training_says_what_it_says_in_evaluation():
@@ -94,3 +111,25 @@ def test_a_node_in_many_hyperedges_is_a_block_of_its_own():
 def test_features_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"must be of shape \(12, 4\)"):
         infer(network_for(SETTINGS["ours"]), normal(11, 4), HYPERGRAPHS["uniform"]())
+
+
+@needs_cuda
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("name", ["uniform", "centred", "isolated, covered"])
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("block", [7, 1 << 20])
+def test_a_cuda_device_says_what_the_cpu_says(settings, name, backend, block):
+    if settings == "printed" and name not in SQUARE:
+        pytest.skip("it needs as many hyperedges as nodes")
+    hypergraph, network = HYPERGRAPHS[name](), network_for(SETTINGS[settings])
+    features = normal(hypergraph.n_nodes, 4)
+    expected = network.eval()(features, hypergraph).detach(), infer_density(network, features, hypergraph)
+    with using(backend):
+        network.to("cuda")
+        found = (
+            infer(network, features, hypergraph, block=block),
+            infer_density(network, features, hypergraph),
+        )
+    for actual, other in zip(found, expected, strict=True):
+        assert actual.device.type == "cpu"
+        torch.testing.assert_close(actual, other, rtol=1e-9, atol=1e-9)

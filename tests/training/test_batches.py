@@ -1,6 +1,7 @@
 """Training by batches: that of all rows at once where the batch is everything, and the same in any company."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.files.scratch import Scratch
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.kernels.gpu.programs import varying_sizes
 from dahgnn.nn.induction import Induction
 from dahgnn.nn.model import DAHGNN
 from dahgnn.ops.backend import using
@@ -32,6 +34,8 @@ N = 90
 EVERYTHING = Sampling(batch=N, fan_out=((None, None), (None, None)))
 SOME = Sampling(batch=16, fan_out=((2, 4), (3, None)))
 CPU = torch.device("cpu")
+CUDA = torch.device("cuda")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +50,9 @@ def make(config=OURS):
     return DAHGNN(6, 3, config, generator=torch.Generator().manual_seed(1)).double()
 
 
-def enter(data, sampling, *, network=None, count=N, weights=None, **settings):
+def enter(data, sampling, *, network=None, count=N, weights=None, device=CPU, **settings):
     features, hypergraph, labels = data
-    room = BatchRoom(features, hypergraph, CONFIG, CPU, sampling=sampling, **settings)
+    room = BatchRoom(features, hypergraph, CONFIG, device, sampling=sampling, **settings)
     network = make() if network is None else network
     return room.enter(network, Labelled(torch.arange(count), labels[:count], weights), seed=5)
 
@@ -141,24 +145,31 @@ def test_neither_files_nor_threads_nor_parts_make_a_difference(data, tmp_path):
     features, hypergraph, labels = data
     expected = make()
     enter(data, Sampling(batch=16, fan_out=SOME.fan_out, prefetch=0), network=expected).advance(4, [].append)
-    network = make()
-    with Scratch(tmp_path, large=1) as scratch:
-        kept = scratch.store(features), hypergraph, labels
-        training = enter(kept, SOME, network=network, scratch=scratch)
-        for epochs in (1, 3):
-            last = training.advance(epochs, [].append)
-    assert (last.epoch, last.interrupted) == (4, False)
-    assert all(map(torch.equal, network.state_dict().values(), expected.state_dict().values()))
+    for workers in (1, 3):
+        network, sampling = make(), replace(SOME, workers=workers)
+        with Scratch(tmp_path, large=1) as scratch:
+            kept = scratch.store(features), hypergraph, labels
+            training = enter(kept, sampling, network=network, scratch=scratch)
+            for epochs in (1, 3):
+                last = training.advance(epochs, [].append)
+        assert (last.epoch, last.interrupted) == (4, False)
+        assert all(map(torch.equal, network.state_dict().values(), expected.state_dict().values()))
+
+
+def test_threads_that_prepare_leave_the_number_of_threads_as_it_was(data):
+    before = torch.get_num_threads()
+    enter(data, replace(SOME, workers=4, prefetch=4)).advance(3, [].append)
+    assert torch.get_num_threads() == before
 
 
 def test_every_labelled_node_is_a_target_once_an_epoch(data):
     training = enter(data, SOME, count=50)
     for epoch in range(2):
-        batches = [training._prepare(step) for step in range(4 * epoch, 4 * epoch + 4)]
+        batches = [training.prepare(step) for step in range(4 * epoch, 4 * epoch + 4)]
         targets = [batch.reaches[1].nodes[batch.reaches[1].receivers] for batch in batches]
         assert torch.cat(targets).sort().values.tolist() == list(range(50))
         assert sum(batch.share for batch in batches) == pytest.approx(1)
-    assert not torch.equal(targets[0], training._prepare(0).reaches[1].nodes[:16])
+    assert not torch.equal(targets[0], training.prepare(0).reaches[1].nodes[:16])
 
 
 def test_a_training_goes_on_from_its_state(data):
@@ -166,7 +177,7 @@ def test_a_training_goes_on_from_its_state(data):
     enter(data, SOME, network=expected).advance(5, heard.append)
     first = enter(data, SOME)
     first.advance(2, [].append)
-    first._update(first._prepare(first.optimizer.done))  # in the middle of an epoch
+    first.update(first.prepare(first.optimizer.done))  # in the middle of an epoch
     state = first.state()
     network = DAHGNN(6, 3, OURS, generator=torch.Generator().manual_seed(9)).double()
     second = enter(data, SOME, network=network)
@@ -204,7 +215,7 @@ def test_an_interruption_before_the_first_update_goes_on_up(data, monkeypatch):
     def press(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "_update", press)
+    monkeypatch.setattr(training, "update", press)
     with pytest.raises(KeyboardInterrupt):
         training.advance(1, [].append)
 
@@ -226,3 +237,62 @@ def test_small_batches_learn(data):
     training = enter(data, SOME, count=45, world=ALONE)
     training.advance(20, [].append)
     assert (training.evaluate()[45:].argmax(1) == labels[45:]).double().mean() > 0.7
+
+
+@needs_cuda
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("sampling", [EVERYTHING, SOME, replace(SOME, prefetch=0)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_cuda_device_trains_as_the_cpu_does(data, model, backend, sampling, weighted):
+    weights = torch.rand(N, generator=torch.Generator().manual_seed(2)) + 0.1 if weighted else None
+    networks, told, said = [make(MODELS[model]) for _ in range(2)], ([], []), []
+    for device, network, heard in zip((CPU, CUDA), networks, told, strict=True):
+        with using("auto" if device == CPU else backend):
+            training = enter(data, sampling, network=network, weights=weights, device=device)
+            training.advance(3, heard.append)
+            said.append(training.evaluate())
+    losses = [[each.train_loss for each in heard] for heard in told]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+    tolerance = {"rtol": 1e-6, "atol": 1e-6}
+    assert all(weight.is_cuda for weight in networks[1].parameters())
+    torch.testing.assert_close(networks[1].cpu().state_dict(), networks[0].state_dict(), **tolerance)
+    torch.testing.assert_close(said[1], said[0], **tolerance)
+
+
+@needs_cuda
+def test_a_cuda_device_goes_on_from_its_state_and_repeats_its_bits(data):
+    expected = make()
+    enter(data, SOME, network=expected, device=CUDA).advance(5, [].append)
+    first = enter(data, SOME, device=CUDA)
+    first.advance(2, [].append)
+    state = first.state()
+    assert all(each.device == CPU for each in state.values())
+    network = make()
+    second = enter(data, SOME, network=network, device=CUDA)
+    second.restore(state)
+    second.advance(3, [].append)
+    assert all(map(torch.equal, network.state_dict().values(), expected.state_dict().values()))
+
+
+@needs_cuda
+def test_an_update_never_has_the_host_wait_for_the_device(data):
+    training = enter(data, SOME, device=CUDA)
+    prepared = [training.prepare(step) for step in range(3)]
+    with varying_sizes():
+        training.update(prepared[0])  # compiles
+        torch.cuda.synchronize()
+        try:
+            torch.cuda.set_sync_debug_mode("error")
+            for batch in prepared[1:]:
+                training.update(batch)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+@needs_cuda
+def test_propagated_features_are_those_of_the_cpu(data):
+    rooms = [enter(data, SOME, device=device).propagated for device in (CPU, CUDA)]
+    assert rooms[1].nodes.device == CPU
+    torch.testing.assert_close(rooms[1].nodes, rooms[0].nodes)
+    torch.testing.assert_close(rooms[1].hyperedges, rooms[0].hyperedges)

@@ -1,6 +1,7 @@
 """Settings of batches, and what is wrong with others."""
 
 import pytest
+import torch
 
 from dahgnn.training.sampling import Sampling
 
@@ -14,6 +15,7 @@ def test_lists_become_pairs():
     [
         ({"batch": 0}, "The 'batch' parameter of Sampling must be at least 1. Got 0."),
         ({"batch": 1.5}, "must be an integer"),
+        ({"workers": 0}, "The 'workers' parameter of Sampling must be at least 1. Got 0."),
         ({"prefetch": -1}, "The 'prefetch' parameter of Sampling must be at least 0"),
         (
             {"fan_out": ((3, None),)},
@@ -26,3 +28,8 @@ def test_lists_become_pairs():
 def test_wrong_settings_are_refused(settings, message):
     with pytest.raises((TypeError, ValueError), match=message):
         Sampling(**settings)
+
+
+def test_it_is_said_how_many_threads_prepare_or_the_device_decides():
+    cpu = torch.device("cpu")
+    assert (Sampling().count_workers(cpu), Sampling(workers=5).count_workers(cpu)) == (1, 5)

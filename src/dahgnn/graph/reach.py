@@ -6,7 +6,8 @@ any company: a batch that is divided among processes takes the same parts as one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,30 +64,26 @@ class Reach:
     neighbours: Segments | None
     shares: Tensor | None
 
-    def to(self, device: torch.device) -> Reach:
-        """Return the same on another device."""
-        if device == self.nodes.device:
-            return self
+    def map(self, move: Callable[[Tensor], Tensor]) -> Reach:
+        """Return the same in tensors that a function gives for these, such as copies on another device."""
         return Reach(
-            self.nodes.to(device),
-            self.hyperedges.to(device),
+            move(self.nodes),
+            move(self.hyperedges),
             self.senders,
-            self.receivers.to(device),
-            _moved(self.to_hyperedges, device),
-            _moved(self.to_nodes, device),
-            None if self.neighbours is None else self.neighbours.to(device),
-            None if self.shares is None else self.shares.to(device),
+            move(self.receivers),
+            self.to_hyperedges.map(move),
+            self.to_nodes.map(move),
+            None if self.neighbours is None else self.neighbours.map(move),
+            None if self.shares is None else move(self.shares),
         )
 
-
-def _moved(incidence: Incidence, device: torch.device) -> Incidence:
-    backward, positions = incidence.backward_order()
-    return Incidence(
-        incidence.forward.to(device),
-        backward.to(device),
-        incidence.owners.to(device),
-        positions.to(device),
-    )
+    def measure(self) -> None:
+        """Find out the longest of all segments on the CPU: kernels ask for it, and would wait for the GPU."""
+        paths = self.to_hyperedges, self.to_nodes
+        each = [*(path.forward for path in paths), *(path.backward for path in paths), self.neighbours]
+        for segments in each:
+            if segments is not None:
+                _ = segments.longest
 
 
 class Sampler:
@@ -109,6 +106,12 @@ class Sampler:
         self.seed = seed
         self._near = None if neighbourhood is None else Neighbourhoods(hypergraph, neighbourhood)
         self._nodes, self._hyperedges = Numbers(hypergraph.n_nodes), Numbers(hypergraph.n_hyperedges)
+
+    def another(self) -> Sampler:
+        """Return one that finds the same, for another thread."""
+        other = copy(self)
+        other._nodes, other._hyperedges = (Numbers(each.most) for each in (self._nodes, self._hyperedges))
+        return other
 
     def around(self, targets: Tensor, fan_out: tuple[FanOut, ...], step: int) -> list[Reach]:
         """Return what reaches the targets through as many layers as there are fan-outs, the first one first.
@@ -318,6 +321,7 @@ class Numbers:
     """
 
     def __init__(self, count: int) -> None:
+        self.most = count
         self._places: NDArray[Any] = np.full(count, -1, dtype=np.int32)
         self._added: list[NDArray[Any]] = []
         self.count = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -45,7 +46,16 @@ class Segments:
 
     def to(self, device: torch.device | str) -> Segments:
         """Return the same segments on another device."""
-        return Segments(self.offsets.to(device), self.indices.to(device))
+        if self.offsets.device.type == "cpu" and torch.device(device).type != "cpu":
+            _ = self.longest  # which costs little here, and would have the host wait there
+        return self.map(lambda tensor: tensor.to(device))
+
+    def map(self, move: Callable[[Tensor], Tensor]) -> Segments:
+        """Return the same segments in tensors that a function gives for these; a known length stays known."""
+        moved = Segments(move(self.offsets), move(self.indices))
+        if "longest" in vars(self):
+            vars(moved)["longest"] = self.longest
+        return moved
 
 
 class Incidence(NamedTuple):
@@ -74,6 +84,15 @@ class Incidence(NamedTuple):
     def forward_only(cls, forward: Segments, owners: Tensor) -> Incidence:
         """Return incidences for sums without a gradient, which need no backward order."""
         return cls(forward, None, owners, None)
+
+    def map(self, move: Callable[[Tensor], Tensor]) -> Incidence:
+        """Return the same incidences in tensors that a function gives for these."""
+        return Incidence(
+            self.forward.map(move),
+            None if self.backward is None else self.backward.map(move),
+            move(self.owners),
+            None if self.positions is None else move(self.positions),
+        )
 
     def backward_order(self) -> tuple[Segments, Tensor]:
         """Return ``backward`` and ``positions``.

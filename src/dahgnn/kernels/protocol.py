@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -42,7 +43,7 @@ class Mask(NamedTuple):
         How many of the units fall, from 0 to 1.
     numbers : Tensor of int64, (n,), or None
         The numbers of the rows, where they are some of many: a row then loses the units that it would lose
-        among all. None means that they are all, 0, 1, and so on. The kernels of the CPU alone read it.
+        among all. None means that they are all, 0, 1, and so on.
     """
 
     seeds: Tensor
@@ -135,7 +136,15 @@ class Kernels(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """Return the gradients of the rows and of the weights of `grouped_product`."""
 
-    def dropout(self, values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: float) -> Tensor:
+    def dropout(
+        self,
+        values: Tensor,
+        seeds: Tensor,
+        epochs: Tensor,
+        site: int,
+        rate: float,
+        numbers: Tensor | None = None,
+    ) -> Tensor:
         """Drop units of some runs, as `dahgnn.ops.dropout` describes it.
 
         Parameters
@@ -148,6 +157,8 @@ class Kernels(Protocol):
             The place in the network.
         rate : float
             How many of the units fall, below one.
+        numbers : Tensor of int64, (n,), or None
+            See `Mask`. The kernel of the GPU alone reads it; that of the CPU has it in `activated_product`.
         """
 
     def messages_forward(
@@ -215,4 +226,71 @@ class Kernels(Protocol):
         wx_gradient, e_term_gradient : Tensor, (n, heads, units), (m, heads)
         vector_gradients : Tensor, (3, heads, units)
             The three gradients stand in the order of the vectors.
+        """
+
+    def attend(
+        self,
+        values: Tensor,
+        vector: Tensor,
+        target: Tensor,
+        bias: Tensor | None,
+        incidence: Incidence,
+        slope: float,
+        *,
+        activation: bool = True,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Sum the sources of each target by attention, (4) to (8): one direction alone.
+
+        Parameters
+        ----------
+        values : Tensor, (sources, heads, units)
+            What is summed.
+        vector, target : Tensor, (heads, units), (targets, heads)
+            What the rows are multiplied with for their term of the scores, and the terms of the targets.
+        bias : Tensor, (sources, heads), or None
+            What is added to the scores.
+        incidence : Incidence
+            The sources of each target, of which there is one at least; for the gradient in both orders.
+        slope : float
+            Slope of the LeakyReLU.
+        activation : bool
+            Whether the sums pass an ELU. The kernel of the CPU knows no other way.
+
+        Returns
+        -------
+        sums : Tensor, (targets, heads, units)
+            What the targets get.
+        kept : tuple of Tensor
+            What `attend_backward` needs besides.
+        """
+
+    def attend_backward(
+        self,
+        gradient: Tensor,
+        values: Tensor,
+        vector: Tensor,
+        target: Tensor,
+        kept: Sequence[Tensor],
+        incidence: Incidence,
+        slope: float,
+        *,
+        activation: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the gradients of the values, the vector and the terms of the targets of `attend`."""
+
+    def similarity_sum(self, directions: Tensor, delta: float, neighbours: Segments) -> Tensor:
+        """Sum the cosines over ``delta`` of rows with those that segments name.
+
+        Parameters
+        ----------
+        directions : Tensor, (n, heads, units)
+            Rows of length one, or zero.
+        delta : float
+            A cosine must be greater to count.
+        neighbours : Segments
+            Those of the first s rows; s is at least one, and at most n.
+
+        Returns
+        -------
+        Tensor, (s, heads)
         """

@@ -6,10 +6,10 @@ passes from one layer to the next is in arrays that may be file-backed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,14 +17,19 @@ from torch import Tensor
 from dahgnn.files.scratch import Scratch
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.reach import Neighbourhoods, Numbers
+from dahgnn.kernels.gpu.programs import varying_sizes
 from dahgnn.kernels.incidence import Incidence, Segments
 from dahgnn.nn.density import rounding
 from dahgnn.nn.layers import AttentionWeights, DensityAwareAttention
 from dahgnn.nn.model import DAHGNN
 from dahgnn.nn.propagation import to_hyperedges
-from dahgnn.ops.blocks import BLOCK, blocks_of, row_blocks, sum_blocks
+from dahgnn.ops.blocks import BLOCK, Block, blocks_of, row_blocks, sum_blocks
 from dahgnn.ops.fused import Factor, attend_rows, similarity_to
 from dahgnn.ops.sparse import highest_score, scale_between
+from dahgnn.threads import FEW_ROWS, make_ahead, one_thread, threads_beside, threads_for
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 Receive = Callable[[slice, Tensor], None]
 
@@ -66,7 +71,7 @@ def infer(
     True
     """
     network.convolution.check(features, hypergraph)
-    with _room(scratch) as room:
+    with _room(scratch) as room, varying_sizes(), threads_for(FEW_ROWS):
         walk = _Walk(network, hypergraph, room, block)
         first, second = network.attention_weights()
         rows, logits = walk.embed(features, first)
@@ -88,7 +93,7 @@ def infer_density(
 
     The parameters are those of `infer`.
     """
-    with _room(scratch) as room:
+    with _room(scratch) as room, varying_sizes(), threads_for(FEW_ROWS):
         walk = _Walk(network, hypergraph, room, block)
         rows, _ = walk.embed(features, network.attention_weights()[0])
         return walk.measure_density(network.attention1, rows.wx).mean(1)
@@ -130,6 +135,7 @@ class _Walk:
         self.device, self.dtype = weight.device, weight.dtype
         # Wide rows, such as those of features, come in smaller blocks.
         self.few = max(block // 16, 1)
+        self._spare: dict[int, list[Numbers]] = {}
 
     def embed(self, features: Tensor, weights: AttentionWeights) -> tuple[_Rows, Tensor]:
         """Return what the first attention layer takes, and the logits so far: those of the shortcut."""
@@ -195,15 +201,19 @@ class _Walk:
     def measure_density(self, layer: DensityAwareAttention, wx: Tensor) -> Tensor:
         """Return the density of all nodes, (3): (n, heads)."""
         near = Neighbourhoods(self.hypergraph, layer.config.neighbourhood)
-        density, numbers = self._empty(*wx.shape[:2]), Numbers(len(wx))
-        for nodes in near.blocks(self.block):
+        density = self._empty(*wx.shape[:2])
+
+        def prepare(nodes: Tensor) -> tuple[Tensor, Tensor, Segments]:
             neighbours = near.of(nodes)
-            with numbers:
+            with self._numbers(len(wx)) as numbers:
                 numbers.add(nodes)
                 numbers.add(neighbours.indices)
                 some, places = wx[numbers.all()], numbers.of(neighbours.indices)
-            segments = Segments(neighbours.offsets, places).to(self.device)
-            density[nodes] = similarity_to(some.to(self.device), layer.config.delta, segments).cpu()
+            return nodes, self._pinned(some), self._lined_up(Segments(neighbours.offsets, places))
+
+        for nodes, some, segments in self._ahead(prepare, near.blocks(self.block)):
+            sums = similarity_to(self._here(some), layer.config.delta, segments.map(self._here))
+            density[nodes] = sums.cpu()
         return density
 
     def _crowd(self, density: Tensor | None) -> Tensor | None:
@@ -242,22 +252,65 @@ class _Walk:
         receive: Receive,
     ) -> None:
         """Sum the senders of each receiver by attention, (4) to (8), and hand the sums on block by block."""
-        numbers = Numbers(len(values))
-        for block in blocks_of(segments, self.block):
-            rows, indices = block.rows, block.segments.indices
-            with numbers:
+
+        def prepare(block: Block) -> tuple[slice, Segments, Tensor, Tensor, Tensor | None]:
+            indices = block.segments.indices
+            with self._numbers(len(values)) as numbers:
                 numbers.add(indices)
                 sources, places = numbers.all(), numbers.of(indices)
-            local = Segments(block.segments.offsets, places).to(self.device)
+            local = self._lined_up(Segments(block.segments.offsets, places))
+            some, terms = self._pinned(values[sources]), self._pinned(target[block.rows])
+            return block.rows, local, some, terms, None if bias is None else self._pinned(bias[sources])
+
+        for rows, given, some, terms, added in self._ahead(prepare, blocks_of(segments, self.block)):
+            local = given.map(self._here)
             sums = attend_rows(
-                values[sources].to(self.device),
+                self._here(some),
                 vector,
-                target[rows].to(self.device),
-                None if bias is None else bias[sources].to(self.device),
+                self._here(terms),
+                None if added is None else self._here(added),
                 Incidence.forward_only(local, local.owners()),
                 activation=activation,
             )
             receive(rows, sums)
+
+    def _ahead(self, prepare: Callable[[Given], Made], blocks: Iterable[Given]) -> Iterator[Made]:
+        """Yield what is prepared of each block, in order: for a GPU in several threads, while it computes."""
+        workers = threads_beside(self.device)
+        if workers == 1:
+            return map(prepare, blocks)
+
+        def prepare_apart(block: Given) -> Made:
+            with one_thread():
+                return prepare(block)
+
+        return make_ahead(prepare_apart, blocks, 2 * workers, workers)
+
+    @contextmanager
+    def _numbers(self, count: int) -> Iterator[Numbers]:
+        """Yield something that gives numbers, which no other thread uses meanwhile."""
+        spare = self._spare.setdefault(count, [])
+        try:
+            numbers = spare.pop()
+        except IndexError:
+            numbers = Numbers(count)
+        with numbers:
+            yield numbers
+        spare.append(numbers)
+
+    def _pinned(self, tensor: Tensor) -> Tensor:
+        """Return the same in memory that a GPU reads by itself, if there is one."""
+        return tensor.pin_memory() if self.device.type == "cuda" else tensor
+
+    def _lined_up(self, segments: Segments) -> Segments:
+        """Return the same likewise, with the length that its kernels ask for."""
+        if self.device.type == "cuda":
+            _ = segments.longest
+        return segments.map(self._pinned)
+
+    def _here(self, tensor: Tensor) -> Tensor:
+        """Return the same on the device; what is pinned the host does not wait for."""
+        return tensor.to(self.device, non_blocking=True)
 
     def _project(
         self, factors: tuple[Factor, ...], results: tuple[Tensor, ...], site: int, rows: slice, some: Tensor

@@ -90,5 +90,6 @@ def _scaled(
 
 def no_extremes(like: Tensor) -> Tensor:
     """Return the least and greatest density and the greatest score of nobody, for some heads: (3, heads)."""
-    ends = like.new_tensor([torch.inf, -torch.inf, -torch.inf])
-    return ends.unsqueeze(1).repeat(1, len(like))
+    ends = like.new_full((3, len(like)), -torch.inf)  # made there: a copy would have the host wait
+    ends[0] = torch.inf
+    return ends

@@ -11,7 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from dahgnn.kernels.protocol import Mask
-from dahgnn.ops.backend import kernels_for
+from dahgnn.ops.backend import has_gpu_kernels, kernels_for
 
 __all__ = ["CounterDropout", "Mask", "drop_units", "keeps", "philox"]
 
@@ -67,8 +67,8 @@ def _apply(values: Tensor, mask: Mask) -> Tensor:
     if mask.rate == 1:
         return torch.zeros_like(values)
     kernels = kernels_for(values)
-    if kernels is not None and mask.numbers is None:
-        return kernels.dropout(values, mask.seeds, mask.epochs, mask.site, mask.rate)
+    if kernels is not None and (mask.numbers is None or has_gpu_kernels(values)):
+        return kernels.dropout(values, *mask)
     return torch.where(keeps(mask, values.shape[0], values.shape[2]), values / (1 - mask.rate), 0.0)
 
 

@@ -1,4 +1,7 @@
-"""Steps of a layer that are one kernel on the CPU, so that less is stored and moved in between."""
+"""Steps of a layer that are one kernel, so that less is stored and moved in between.
+
+The products are one on the CPU alone; elsewhere they are steps.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from torch.nn.functional import elu
 
 from dahgnn.kernels.cpu import launch as cpu_kernels
 from dahgnn.kernels.incidence import Incidence, Segments
-from dahgnn.kernels.protocol import Mask
-from dahgnn.ops.backend import compiled_for_cpu
+from dahgnn.kernels.protocol import Kernels, Mask
+from dahgnn.ops.backend import compiled_for_cpu, kernels_for
 from dahgnn.ops.dropout import drop_units
 from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, grouped_product, sum_similar, unit_rows
 
@@ -126,38 +129,62 @@ def attend_rows(
     incidence : Incidence
         The sources of each target.
     activation : bool
-        Whether the sums pass an ELU. The kernel knows no other way.
+        Whether the sums pass an ELU. The kernel of the CPU knows no other way.
 
     Returns
     -------
     Tensor, (targets, heads, units)
     """
-    # Without a gradient the sources need no order of their own.
-    ordered = incidence.backward is not None or not torch.is_grad_enabled()
-    if activation and ordered and compiled_for_cpu(values):
-        return cast(Tensor, _Attend.apply(values, vector, target, bias, incidence))
+    kernels = _kernels_of_one_way(values, incidence, activation)
+    if kernels is not None:
+        return cast(Tensor, _Attend.apply(values, vector, target, bias, incidence, activation, kernels))
     source = (values * vector).sum(-1)
     return attend(values, source, target, bias, incidence, activation=activation)
+
+
+def _kernels_of_one_way(values: Tensor, incidence: Incidence, activation: bool) -> Kernels | None:
+    """Return the kernels that sum these incidences, or None where plain PyTorch does."""
+    # Without a gradient the sources need no order of their own.
+    ordered = incidence.backward is not None or not torch.is_grad_enabled()
+    kernels = kernels_for(values) if ordered else None
+    fits = activation if kernels is cpu_kernels else len(incidence.owners) > 0
+    return kernels if fits else None
 
 
 class _Attend(Function):
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, vector: Tensor, target: Tensor, bias: Tensor | None, incidence: Incidence
+        ctx: Any,
+        values: Tensor,
+        vector: Tensor,
+        target: Tensor,
+        bias: Tensor | None,
+        incidence: Incidence,
+        activation: bool,
+        kernels: Kernels,
     ) -> Tensor:
-        sums, kept = cpu_kernels.attend(values, vector, target, bias, incidence, NEGATIVE_SLOPE)
-        ctx.save_for_backward(values, vector, target, kept)
-        ctx.incidence = incidence
+        sums, kept = kernels.attend(
+            values, vector, target, bias, incidence, NEGATIVE_SLOPE, activation=activation
+        )
+        ctx.save_for_backward(values, vector, target, *kept)
+        ctx.incidence, ctx.activation, ctx.kernels = incidence, activation, kernels
         return sums
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        values, vector, target, kept = ctx.saved_tensors
-        gradients = cpu_kernels.attend_backward(
-            gradient, values, vector, target, kept, ctx.incidence, NEGATIVE_SLOPE
+        values, vector, target, *kept = ctx.saved_tensors
+        gradients = ctx.kernels.attend_backward(
+            gradient,
+            values,
+            vector,
+            target,
+            kept,
+            ctx.incidence,
+            NEGATIVE_SLOPE,
+            activation=ctx.activation,
         )
-        return (*gradients, None, None)
+        return (*gradients, None, None, None, None)
 
 
 def similarity_to(rows: Tensor, delta: float, neighbours: Segments) -> Tensor:
@@ -177,8 +204,9 @@ def similarity_to(rows: Tensor, delta: float, neighbours: Segments) -> Tensor:
     Tensor, (s, heads)
     """
     directions = unit_rows(rows.detach())
-    if compiled_for_cpu(directions):
-        return cpu_kernels.similarity_sum(directions, delta, neighbours)
     if len(neighbours) == 0:
         return rows.new_zeros(0, rows.shape[1])
+    kernels = kernels_for(directions)
+    if kernels is not None:
+        return kernels.similarity_sum(directions, delta, neighbours)
     return (directions[: len(neighbours)] * sum_similar(directions, directions, delta, neighbours)).sum(-1)

@@ -6,8 +6,8 @@ computes, and when that is what `Classroom` computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,13 +20,14 @@ from dahgnn.files.scratch import Scratch
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.reach import Reach, Sampler
 from dahgnn.kernels.cpu.memory import kept_memory
+from dahgnn.kernels.gpu.programs import varying_sizes
 from dahgnn.nn.inference import infer, infer_density
 from dahgnn.nn.model import DAHGNN
 from dahgnn.nn.propagation import Propagated, propagate
 from dahgnn.ops.dropout import CounterDropout
+from dahgnn.threads import FEW_ROWS, make_ahead, one_thread, threads_for
 from dahgnn.training.interrupts import collect_interrupts
 from dahgnn.training.plain_loop import Adam, cross_entropy_of
-from dahgnn.training.prefetch import make_ahead
 from dahgnn.training.ranges import Ranges
 from dahgnn.training.run import Labelled
 from dahgnn.training.sampling import Sampling
@@ -89,9 +90,12 @@ class BatchRoom:
         network.to(self.device)
         if self._propagated is None:  # it depends on the settings of a network alone
             printed = network.config.convolution == "printed"
-            self._propagated = propagate(
+            propagated = propagate(
                 self.features, self.hypergraph, self.scratch, printed=printed, leave_out=LEAVE_OUT
             )
+            directions = propagated.directions
+            on_device = None if directions is None else directions.to(self.device)
+            self._propagated = replace(propagated, directions=on_device)
         return BatchUpdates(self, network, self._propagated, labelled, seed)
 
     def measure_density(self, network: DAHGNN) -> Tensor:
@@ -125,17 +129,22 @@ class _Batch:
     share: float
 
     def to(self, device: torch.device) -> _Batch:
-        """Return the same on another device."""
-        weights = self.labelled.weights
+        """Return the same on the device that trains; from pinned memory the host does not wait for it."""
+        return self if device.type == "cpu" else self._map(lambda each: each.to(device, non_blocking=True))
+
+    def pinned(self) -> _Batch:
+        """Return the same in memory that a GPU reads by itself, with all that its kernels ask of segments."""
+        for reach in self.reaches:
+            reach.measure()
+        return self._map(Tensor.pin_memory)
+
+    def _map(self, move: Callable[[Tensor], Tensor]) -> _Batch:
+        nodes, labels, weights = self.labelled
         return _Batch(
-            [reach.to(device) for reach in self.reaches],
-            self.nodes.to(device),
-            self.hyperedges.to(device),
-            Labelled(
-                self.labelled.nodes.to(device),
-                self.labelled.labels.to(device),
-                None if weights is None else weights.to(device),
-            ),
+            [reach.map(move) for reach in self.reaches],
+            move(self.nodes),
+            move(self.hyperedges),
+            Labelled(move(nodes), move(labels), None if weights is None else move(weights)),
             self.weight,
             self.share,
         )
@@ -154,9 +163,12 @@ class BatchUpdates:
         config, weight = network.config, network.attention1.weight
         self.ranges = Ranges((config.heads, 1), room.device, weight.dtype, room.world)
         self.sampler = Sampler(room.hypergraph, config.neighbourhood if config.density else None, seed)
+        self._samplers = [self.sampler]  # those that no thread uses now
+        self.workers = room.sampling.count_workers(room.device)
         self.seeds = torch.tensor([seed], device=room.device)
-        # The sum of the losses of this epoch, each by its share; and the last whole epoch's.
-        self.losses = torch.zeros(2, dtype=torch.float64)
+        # The sum of the losses of this epoch, each by its share; and the last whole epoch's. They are on the
+        # device: to ask for a loss after each update would have the host wait for it.
+        self.losses = torch.zeros(2, dtype=weight.dtype, device=room.device)
 
     @property
     def epoch(self) -> int:
@@ -169,12 +181,16 @@ class BatchUpdates:
         Ctrl-C ends it early, perhaps within an epoch; before the very first update it goes on up.
         """
         steps = range(self.optimizer.done, (self.epoch + epochs) * self.updates_an_epoch)
-        prepared = make_ahead(self._prepare, steps, self.room.sampling.prefetch)
+        depth = self.room.sampling.prefetch
+        if depth > 0:
+            depth = max(depth, self.workers)
+        prepared = make_ahead(self.prepare, steps, depth, self.workers)
         try:
-            with kept_memory(), closing(prepared):
+            # The number of threads is restored here: those that prepare may have left another one behind.
+            with threads_for(FEW_ROWS), kept_memory(), varying_sizes(), closing(prepared):
                 for batch in prepared:
                     with collect_interrupts() as interrupts:  # an update is done whole or not at all
-                        self._update(batch)
+                        self.update(batch)
                     if interrupts:
                         raise interrupts[0]
                     if self.optimizer.done % self.updates_an_epoch == 0:
@@ -191,7 +207,26 @@ class BatchUpdates:
         done = self.optimizer.done / self.updates_an_epoch
         return Update(epoch=self.epoch, train_loss=whole if done >= 1 else running / max(done, 1e-9))
 
-    def _prepare(self, step: int) -> _Batch:
+    def prepare(self, step: int) -> _Batch:
+        """Return what an update needs, ready for the device; several threads may do so at a time."""
+        # Several threads have one core each.
+        with one_thread() if self.workers > 1 else nullcontext():
+            batch = self._find(step)
+            return batch.pinned() if self.room.device.type == "cuda" else batch
+
+    @contextmanager
+    def _borrow_sampler(self) -> Iterator[Sampler]:
+        """Yield a sampler that no other thread uses meanwhile."""
+        try:
+            sampler = self._samplers.pop()
+        except IndexError:
+            sampler = self.sampler.another()
+        try:
+            yield sampler
+        finally:
+            self._samplers.append(sampler)
+
+    def _find(self, step: int) -> _Batch:
         """Return what an update needs, which follows from its number alone."""
         epoch, place = divmod(step, self.updates_an_epoch)
         count, size = len(self.labelled.nodes), self.room.sampling.batch
@@ -207,17 +242,19 @@ class BatchUpdates:
         reaches: list[Reach] = []
         nodes = hyperedges = self.propagated.nodes.new_empty(0, 0)
         if weight > 0:
-            reaches = self.sampler.around(targets, tuple(self.room.sampling.fan_out), step)
+            with self._borrow_sampler() as sampler:
+                reaches = sampler.around(targets, tuple(self.room.sampling.fan_out), step)
             nodes = self.propagated.nodes.index_select(0, reaches[0].nodes)
             hyperedges = self.propagated.hyperedges.index_select(0, reaches[0].hyperedges)
         return _Batch(reaches, nodes, hyperedges, labelled, weight, len(whole) / count)
 
-    def _update(self, batch: _Batch) -> None:
+    def update(self, batch: _Batch) -> None:
+        """Update the weights by what was prepared for the next step."""
         loss = self._differentiate(batch.to(self.room.device))
         gradients = [weight.grad for weight in self.optimizer.weights if weight.grad is not None]
         self.room.world.average_([*gradients, loss], batch.weight)
         self.optimizer.step()
-        self.losses[0] += loss.item() * batch.share
+        self.losses[0] += loss * batch.share
         if self.optimizer.done % self.updates_an_epoch == 0:
             self.losses = torch.stack([torch.zeros_like(self.losses[0]), self.losses[0]])
 
@@ -228,8 +265,8 @@ class BatchUpdates:
                 self.ranges.miss_batch(batch.share)
             for weight in self.optimizer.weights:
                 weight.grad = torch.zeros_like(weight.data)
-            return torch.zeros((), device=self.room.device)
-        behind = torch.tensor([self.optimizer.done - 1], device=self.room.device)
+            return torch.zeros_like(self.losses[0])
+        behind = torch.full_like(self.seeds, self.optimizer.done - 1)  # nothing that the host would wait for
         below, above = batch.reaches
         numbers = below.nodes, below.hyperedges, above.nodes, above.hyperedges
         theta = self.propagated.weight(self.network.convolution.weight)
@@ -290,7 +327,7 @@ class BatchUpdates:
             for number, value in enumerate(values):
                 value.copy_(state[f"{name}.{number}"])
         optimizer.done = int(state["done"])
-        self.losses = state["losses"].clone()
+        self.losses = state["losses"].to(self.losses)
 
 
 def _counting(labelled: Labelled) -> Labelled:

@@ -142,3 +142,15 @@ def test_dropout_drops_what_its_plain_twin_drops(shape, rate):
     result = dropout(values, seeds, epochs, 2, rate)
     kept = keeps(Mask(seeds.cpu(), epochs.cpu(), 2, rate), shape[0], shape[2]).to(DEVICE)
     torch.testing.assert_close(result, values * kept / (1 - rate))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (77, 3, 5), (1030, 1, 64)])
+def test_some_of_many_rows_lose_what_they_lose_among_all(shape):
+    rows, runs, units = shape
+    seeds, epochs = torch.arange(3, 3 + runs, device=DEVICE), torch.arange(runs, device=DEVICE)
+    whole = torch.arange(5 * rows) + (1 << 33)  # also beyond what 32 bits of places hold
+    numbers = whole[torch.randperm(5 * rows, generator=torch.Generator().manual_seed(0))[:rows]]
+    values = draw(*shape, seed=1)
+    found = dropout(values, seeds, epochs, 2, 0.4, numbers.to(DEVICE))
+    kept = keeps(Mask(seeds.cpu(), epochs.cpu(), 2, 0.4, numbers), rows, units).to(DEVICE)
+    torch.testing.assert_close(found, values * kept / 0.6)

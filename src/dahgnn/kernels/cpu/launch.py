@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.machinery
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -110,8 +110,11 @@ def product(matrix: Tensor, weight: Tensor) -> Tensor:
     return result
 
 
-def dropout(values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: float) -> Tensor:
+def dropout(
+    values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: float, numbers: Tensor | None = None
+) -> Tensor:
     """Drop units of values (n, r, units); see `Kernels.dropout`."""
+    assert numbers is None  # noqa: S101, see there
     values = values.contiguous()
     result = new_tensor(values, *values.shape)
     seeds, epochs = seeds.contiguous(), epochs.contiguous()
@@ -265,28 +268,17 @@ def messages_backward(
 
 
 def attend(
-    values: Tensor, vector: Tensor, target: Tensor, bias: Tensor | None, incidence: Incidence, slope: float
-) -> tuple[Tensor, Tensor]:
-    """Sum the sources of each target by attention, (4) to (8), with an ELU: one direction alone.
-
-    Parameters
-    ----------
-    values : Tensor, (sources, heads, units)
-        What is summed.
-    vector, target : Tensor, (heads, units), (targets, heads)
-        What the rows are multiplied with for their term of the scores, and the terms of the targets.
-    bias : Tensor, (sources, heads), or None
-        What is added to the scores.
-    incidence : Incidence
-        The sources of each target; for the gradient in both orders.
-    slope : float
-        Slope of the LeakyReLU.
-
-    Returns
-    -------
-    sums, kept : Tensor, (targets, heads, units), (…)
-        What the targets get, and what `attend_backward` needs besides.
-    """
+    values: Tensor,
+    vector: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    incidence: Incidence,
+    slope: float,
+    *,
+    activation: bool = True,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Sum the sources of each target by attention; see `Kernels.attend`."""
+    assert activation  # noqa: S101, see there
     # Nodes that send to hyperedges, and none that receives: half of a whole pass.
     values, target = values.contiguous(), target.contiguous()
     sums = new_tensor(values, len(target), *values.shape[1:])
@@ -296,7 +288,7 @@ def attend(
         "messages_forward", values.dtype, *_one_way(values, vector, target, incidence, slope),
         None, None, 0.0, 0.0, None, sums, kept, None, _contiguous(bias),
     )  # fmt: skip
-    return sums, kept
+    return sums, (kept,)
 
 
 def attend_backward(
@@ -304,18 +296,21 @@ def attend_backward(
     values: Tensor,
     vector: Tensor,
     target: Tensor,
-    kept: Tensor,
+    kept: Sequence[Tensor],
     incidence: Incidence,
     slope: float,
+    *,
+    activation: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of the values, the vector and the terms of the targets of `attend`."""
+    """Return the gradients of the values, the vector and the target; see `Kernels.attend_backward`."""
+    assert activation  # noqa: S101, see there
     values, target = values.contiguous(), target.contiguous()
     of_values, of_target = new_tensor(values, *values.shape), new_tensor(values, *target.shape)
     of_vectors = values.new_empty(3, *values.shape[1:])
     scratch = new_tensor(values, _message_sizes(values, target, 0)[2])
     _call(
         "messages_backward", values.dtype, *_one_way(values, vector, target, incidence, slope),
-        None, gradient.contiguous(), None, kept, scratch, of_values, of_target, of_vectors,
+        None, gradient.contiguous(), None, *kept, scratch, of_values, of_target, of_vectors,
     )  # fmt: skip
     return of_values, of_vectors[0], of_target
 
@@ -333,10 +328,7 @@ def _one_way(
 
 
 def similarity_sum(directions: Tensor, delta: float, neighbours: Segments) -> Tensor:
-    """Sum the cosines over ``delta`` of the first rows (n, heads, units) with those that segments name.
-
-    There may be fewer segments than rows. Returns (segments, heads).
-    """
+    """Sum the cosines over ``delta`` of rows with their neighbours; see `Kernels.similarity_sum`."""
     directions = directions.contiguous()
     sums = new_tensor(directions, len(neighbours), directions.shape[1])
     _call(

@@ -308,7 +308,7 @@ def _node_rows(
 
 
 @jit
-def _node_kernel(
+def node_kernel(
     offsets: tl.tensor,
     indices: tl.tensor,
     values: tl.tensor,
@@ -389,7 +389,7 @@ def messages_backward(
     (n, heads, units), m = wx.shape, len(hyperedges)
     by_hyperedge, by_node = to_hyperedges.forward, to_nodes.forward
     first, second = (divide(wx, each) for each in (by_hyperedge, by_node))
-    before, means, to_node_gradient = _prepare(nodes_gradient.contiguous(), of_nodes, first, settings)
+    before, means, to_node_gradient = prepare_targets(nodes_gradient.contiguous(), of_nodes, first, settings)
     runs = first.grid[0], second.grid[0]
     partial = wx.new_empty(2 * runs[1] + runs[0], heads * units)
     next_before, next_means = torch.empty_like(hyperedges), wx.new_empty(m, heads)
@@ -401,7 +401,7 @@ def messages_backward(
         m, first.blocks, slope=settings.slope, **first.sizes, warps=first.warps,
     )  # fmt: skip
     launch(
-        _node_kernel, second.grid, by_node.offsets, by_node.indices,
+        node_kernel, second.grid, by_node.offsets, by_node.indices,
         wx, density, scales[0], next_before, of_hyperedges[2], next_means, to_node_gradient, wx_gradient,
         partial, from_node, to_node, from_node.stride(0), to_node.stride(0),
         n, second.blocks, slope=settings.slope, **second.sizes, warps=second.warps,
@@ -411,7 +411,7 @@ def messages_backward(
     return wx_gradient, e_gradient, sums.view(3, heads, units)
 
 
-def _prepare(
+def prepare_targets(
     gradient: Tensor, kept: tuple[Tensor, ...], blocks: Blocks, settings: MessageSettings
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the nodes' gradient before the activation, <g, s>, and the gradient of their terms."""

@@ -206,7 +206,7 @@ def _peak_of_blocks(
 
 
 @jit
-def _density_kernel(
+def density_kernel(
     near_offsets: tl.tensor,
     near_indices: tl.tensor,
     offsets: tl.tensor,
@@ -306,7 +306,7 @@ def node_density(
     share = _PEAKS_AT_ONCE / (AT_ONCE - _PEAKS_AT_ONCE)
     peak_programs = min(-(-nodes // peak_rows), max(round(share * programs), 1))
     launch(
-        _density_kernel, (programs + peak_programs, head_blocks),
+        density_kernel, (programs + peak_programs, head_blocks),
         neighbours.offsets, neighbours.indices, by_node.offsets, by_node.indices,
         wx, e_term, vector, density, extremes, nodes, programs, vector.stride(0),
         delta=float(delta), slope=slope, copies=COPIES, spacing=spacing_of(heads), peak_rows=peak_rows,

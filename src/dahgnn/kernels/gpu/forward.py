@@ -213,7 +213,7 @@ def _attend_rows(
 
 
 @jit
-def _attend_kernel(
+def attend_kernel(
     offsets: tl.tensor,
     indices: tl.tensor,
     values: tl.tensor,
@@ -340,7 +340,7 @@ def attend(
     strides = [0 if vector is None else vector.stride(0) for vector in vectors]
     blocks = divide(values, segments)
     launch(
-        _attend_kernel, blocks.grid, segments.offsets, segments.indices, values, terms, rows,
+        attend_kernel, blocks.grid, segments.offsets, segments.indices, values, terms, rows,
         dense, extremes, sums, positive, negative, notes, crowds, scale, found,
         *vectors, *strides, targets, blocks.blocks,
         tolerance=tolerance, slope=slope, activation=activation, copies=COPIES, spacing=spacing_of(heads),

@@ -6,7 +6,9 @@ from torch import Tensor
 
 from dahgnn.kernels.gpu.backward import messages_backward
 from dahgnn.kernels.gpu.density import node_density
-from dahgnn.kernels.gpu.forward import Density, attend
+from dahgnn.kernels.gpu.forward import Density
+from dahgnn.kernels.gpu.forward import attend as attend_scaled
+from dahgnn.kernels.gpu.one_way import attend, attend_backward, similarity_sum
 from dahgnn.kernels.gpu.programs import supports
 from dahgnn.kernels.gpu.rows import gather_sum, grouped_product, grouped_product_backward
 from dahgnn.kernels.gpu.tiles import unit_stride
@@ -15,12 +17,15 @@ from dahgnn.kernels.incidence import Incidence, Segments
 from dahgnn.kernels.protocol import MessageSettings, Vectors
 
 __all__ = [
+    "attend",
+    "attend_backward",
     "dropout",
     "gather_sum",
     "grouped_product",
     "grouped_product_backward",
     "messages_backward",
     "messages_forward",
+    "similarity_sum",
     "supports",
 ]
 
@@ -47,11 +52,11 @@ def messages_forward(
         first = Density(density, extremes[0], scales[0], crowds, extremes[1])
         second = Density(crowds, extremes[1], scales[1], None, None)
         found, following = (density, crowds, scales), from_hyperedge
-    hyperedges, *of_hyperedges = attend(
+    hyperedges, *of_hyperedges = attend_scaled(
         wx, to_hyperedges.forward, e_term, (from_node, to_node, following), first,
         tolerance=tolerance, slope=slope, activation=True,
     )  # fmt: skip
-    nodes, *of_nodes = attend(
+    nodes, *of_nodes = attend_scaled(
         hyperedges, to_nodes.forward, wx, (from_hyperedge, to_node, None), second,
         tolerance=tolerance, slope=slope, activation=settings.activation,
     )  # fmt: skip

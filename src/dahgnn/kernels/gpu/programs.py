@@ -34,6 +34,9 @@ _PRECISIONS = (torch.float32, torch.float64)
 # What makes kernels ready that are being compiled, while nothing is started.
 _pending: ContextVar[_Pending | None] = ContextVar("pending", default=None)
 
+# Whether sizes differ from launch to launch.
+_varying: ContextVar[bool] = ContextVar("varying", default=False)
+
 # Numbers of a row that a program takes: 128 bytes in float32 at the least, so that a gather takes full lines.
 _NARROW, _WIDE = 32, 64
 # Rows of a program at the most, and members of each that are under way at once.
@@ -166,6 +169,9 @@ def launch(
     A program of one warp gets so many registers a thread at the most, unless it computes in double precision.
     """
     first = next(each for each in arguments if isinstance(each, Tensor))
+    if first.is_cuda and _varying.get():
+        names = zip(kernel.arg_names, arguments, strict=False)  # constants stand behind
+        kernel = _for_any(kernel, tuple(name for name, each in names if isinstance(each, int)))
     overlap = _can_overlap(first.device)
     options: dict[str, Any] = {"num_warps": warps, "num_stages": 1, "enable_fp_fusion": True}
     if overlap:
@@ -180,6 +186,28 @@ def launch(
             pending.add(first.device, compiled)
         else:
             kernel[grid](*arguments, **constants, overlap=overlap, **options)
+
+
+@cache
+def _for_any(kernel: Any, numbers: tuple[str, ...]) -> Any:
+    """Return a kernel that is compiled once for all values of some numbers."""
+    return triton.jit(kernel.fn, do_not_specialize=numbers)
+
+
+@contextmanager
+def varying_sizes() -> Iterator[None]:
+    """Compile each kernel once for all sizes that come within the block.
+
+    Otherwise Triton compiles it anew for the first size that is a multiple of 16, and for the first that is
+    none, in each of its arguments. That suits a hypergraph that stays, and not batches of ever other sizes.
+    """
+    token = _varying.set(True)
+    try:
+        # A gradient stays in this thread, as in `compiling`.
+        with torch.autograd.set_multithreading_enabled(False):
+            yield
+    finally:
+        _varying.reset(token)
 
 
 @contextmanager

@@ -387,6 +387,7 @@ def _dropout_kernel(
     result: tl.tensor,
     seeds: tl.tensor,
     epoch: tl.tensor,
+    numbers: tl.tensor,
     size: int,
     rate: float,
     site: int,
@@ -402,26 +403,31 @@ def _dropout_kernel(
     row, unit = place // units, place % units
     cells = (row * runs + run) * units + unit
     inside = place < size
+    cells_of_all = place
+    if numbers is not None:
+        cells_of_all = tl.load(numbers + row, mask=inside, other=0) * units + unit
     # Philox (Salmon et al., 2011), as in `dahgnn.ops.dropout`: eight units share 128 bits.
-    draw = place >> 3
+    draw = cells_of_all >> 3
     low, high = (draw & 0xFFFFFFFF).to(tl.uint32), (draw >> 32).to(tl.uint32)
     now = (tl.load(epoch + run) + 1).to(tl.uint32)  # updates so far
     first, second, third, fourth = tl.philox(tl.load(seeds + run), low, high, now, now * 0 + site)
-    pair = (place >> 1) & 3
+    pair = (cells_of_all >> 1) & 3
     word = tl.where(pair < 2, tl.where(pair == 0, first, second), tl.where(pair == 2, third, fourth))
-    bits = tl.where((place & 1) == 0, word & 0xFFFF, word >> 16)
+    bits = tl.where((cells_of_all & 1) == 0, word & 0xFFFF, word >> 16)
     keep = bits.to(tl.float32) >= rate * 65536.0
     number = tl.load(values + cells, mask=inside, other=0.0)
     tl.store(result + cells, tl.where(keep, number / (1 - rate), 0.0).to(number.dtype), mask=inside)
 
 
-def dropout(values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: float) -> Tensor:
+def dropout(
+    values: Tensor, seeds: Tensor, epochs: Tensor, site: int, rate: float, numbers: Tensor | None = None
+) -> Tensor:
     """Drop units of values (n, runs, units); see `Kernels.dropout`."""
     values = values.contiguous()
     rows, runs, units = values.shape
     result = torch.empty_like(values)
     launch(
-        _dropout_kernel, (-(-rows * units // 1024), runs), values, result, seeds, epochs, rows * units, rate,
-        site, warps=4, runs=runs, units=units, block=1024,
+        _dropout_kernel, (-(-rows * units // 1024), runs), values, result, seeds, epochs, numbers,
+        rows * units, rate, site, warps=4, runs=runs, units=units, block=1024,
     )  # fmt: skip
     return result
