@@ -23,9 +23,9 @@ from dahgnn.classifier.ensemble import (
 )
 from dahgnn.classifier.judgement import (
     Estimate,
+    claim_accuracy,
     count_held_out,
     estimate_accuracy,
-    gain_of_all,
     judge_held_out,
     without_weights,
 )
@@ -363,7 +363,7 @@ class Fitter:
                 Evaluation(distributions, mean_logits(trained.logits, self.workplace.scratch), density)
             ),
         )
-        rows, judged = judge_held_out(candidates, held, known, places, combined.factors)
+        judged = judge_held_out(candidates, held, known, places, combined.stack, combined.factors)
         without = [
             combined.finish([opinions.without(fold, each) for each in combined.stack.candidates])
             for fold in range(len(known.folds) if known.refit else 0)
@@ -371,15 +371,15 @@ class Fitter:
         # Who knows the shares of the classes has them in the distributions already.
         weighted = self.given.weights is not None and self.given.class_prior is None
         likely = without_weights(distributions, known) if weighted else distributions
-        gain = gain_of_all(distributions[opinions.sample], without, likely[opinions.sample])
+        claim = claim_accuracy(distributions[opinions.sample], without, likely[opinions.sample])
         return Fit(
             ensemble=ensemble,
             history=trained.history,
             epochs=trained.epochs,
             interrupted=trained.interrupted,
-            held_out=rows,
-            held_out_distributions=judged,
-            estimate=estimate_accuracy(known, rows, judged, likely, gain),
+            held_out=judged.rows,
+            held_out_distributions=judged.said,
+            estimate=estimate_accuracy(known, judged, likely, claim),
         )
 
     def _train(

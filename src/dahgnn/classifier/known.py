@@ -55,6 +55,11 @@ class Known:
         return np.flatnonzero(~np.isin(self.rows, held))
 
     @property
+    def judge_each_other(self) -> bool:
+        """Whether those who judge the labels of a fold have learned from those of the others."""
+        return self.refit and len(self.folds) > 1
+
+    @property
     def held_places(self) -> list[Array]:
         """The places, among the labelled rows, of each fold's rows."""
         return [np.searchsorted(self.rows, fold) for fold in self.folds]
