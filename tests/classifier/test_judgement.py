@@ -108,7 +108,7 @@ def test_classes_count_by_their_shares_among_all_rows():
     assert found.accuracy == pytest.approx(0.75 * 1.0 + 0.25 * 0.2)
     assert found.n == 10
     # The weights of the ten are worth eight, which err together, and 50 others may differ from what is usual.
-    assert (found.low, found.high) == pytest.approx(wilson(0.8, 1 / (2 / 8 + 1 / 50)))
+    assert (found.low, found.high) == pytest.approx(wilson(0.8, 1 / (2.5 / 8 + 1 / 50)))
 
 
 def test_with_all_rows_labelled_the_interval_is_that_of_such_rows():
@@ -116,7 +116,7 @@ def test_with_all_rows_labelled_the_interval_is_that_of_such_rows():
     found = estimate_accuracy(
         known, judge(np.arange(10), np.eye(2)[known.labels]), np.eye(2)[known.labels], NOTHING
     )
-    assert (found.low, found.high) == pytest.approx(wilson(1.0, 10 / 2))
+    assert (found.low, found.high) == pytest.approx(wilson(1.0, 10 / 2.5))
 
 
 def test_who_gives_all_rows_to_one_class_is_not_right_for_it():
