@@ -176,9 +176,13 @@ def similarity_to(rows: Tensor, delta: float, neighbours: Segments) -> Tensor:
     -------
     Tensor, (s, heads)
     """
-    directions = unit_rows(rows.detach())
+    return similarity_sums(unit_rows(rows.detach()), delta, neighbours)
+
+
+def similarity_sums(directions: Tensor, delta: float, neighbours: Segments) -> Tensor:
+    """Sum the same for rows that have length one already, or zero: (n, heads, units) → (s, heads)."""
     if compiled_for_cpu(directions):
         return cpu_kernels.similarity_sum(directions, delta, neighbours)
     if len(neighbours) == 0:
-        return rows.new_zeros(0, rows.shape[1])
+        return directions.new_zeros(0, directions.shape[1])
     return (directions[: len(neighbours)] * sum_similar(directions, directions, delta, neighbours)).sum(-1)
