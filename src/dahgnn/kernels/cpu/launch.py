@@ -206,7 +206,9 @@ def activated_product_backward(
     count = len(rows) if chosen is None else len(chosen)
     add = rows_gradient is not None or chosen is not None
     if rows_gradient is None:
-        rows_gradient = new_tensor(rows, *rows.shape) if chosen is None else torch.zeros_like(rows)
+        rows_gradient = new_tensor(rows, *rows.shape)
+        if chosen is not None:
+            rows_gradient.zero_()
     weights_gradient = torch.empty_like(weights)
     _call(
         "activated_product_backward", rows.dtype, count, *weights.shape,
