@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from dahgnn import DAHGNN, Hypergraph, ModelConfig
 from dahgnn.graph.neighbours import Neighbors, knn, nearest
-from dahgnn.nn.induction import Induction
+from dahgnn.nn.induction import Induction, evaluate_all
+from dahgnn.ops.backend import using
 
 N, K = 14, 4
 
@@ -134,3 +135,26 @@ def test_the_density_of_a_newcomer_stays_in_the_scale(features):
     induction = Induction(network, features, Hypergraph.from_neighbors(indices), distances[:, -1])
     crowded = Neighbors(torch.zeros(1, K, dtype=torch.int64), torch.zeros(1, K, dtype=torch.float64))
     assert torch.isfinite(logits(induction, features[:1], crowded)).all()
+
+
+@pytest.mark.parametrize("changes", SETTINGS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_several_networks_together_say_what_each_does_in_plain_pytorch(changes, dtype):
+    features, new = torch.randn(260, 5, generator=torch.Generator().manual_seed(3), dtype=dtype).split(
+        (200, 60)
+    )
+    found = knn(features, K)
+    hypergraph, radius = Hypergraph.from_neighbors(found), found.distances[:, -1]
+    networks = [model(**changes).to(dtype) for _ in range(3)]
+    with torch.no_grad():
+        for number, network in enumerate(networks):
+            for weight in network.parameters():
+                weight *= 1 + 0.2 * number
+    neighbors = nearest(new, features, K)
+    inductions = [Induction(network, features, hypergraph, radius) for network in networks]
+    near = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {}
+    for network, (logits, density) in zip(networks, evaluate_all(inductions, new, neighbors), strict=True):
+        with using("reference"):
+            expected = Induction(network, features, hypergraph, radius).evaluate(new, neighbors)
+        torch.testing.assert_close(logits, expected[0], **near)
+        torch.testing.assert_close(density, expected[1], **near)

@@ -204,3 +204,19 @@ def test_the_first_rows_are_as_similar_as_among_all(backend, delta, heads, units
     with using(backend):
         assert_close(similarity_to(rows, delta, near), expected)
         assert_close(similarity_to(rows, delta, some), expected[:3])
+
+
+@needs_kernels
+@pytest.mark.parametrize("active", [(), (3,), (0, 7, 2999), tuple(range(0, 3000, 2)), tuple(range(3000))])
+def test_rows_without_a_gradient_may_be_left_out(active):
+    values, weights = normal(3000, 2, 6), normal(2, 6, 3, seed=1)
+    given = torch.zeros(3000, 2, 3, dtype=values.dtype)
+    given[list(active)] = normal(len(active), 2, 3, seed=2)
+    results = []
+    for backend in ("reference", "auto"):
+        rows, weight = (each.clone().requires_grad_() for each in (values, weights))
+        with using(backend):
+            (product,) = activated_products(rows, [Factor(weight)], activation=True, mask=mask_of(2))
+            results.append(torch.autograd.grad(product, (rows, weight), given))
+    for expected, actual in zip(*results, strict=True):
+        assert_close(actual, expected)

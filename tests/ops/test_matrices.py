@@ -1,4 +1,4 @@
-"""Products of sparse matrices: the kernel beside SciPy."""
+"""Products of matrices: the kernels beside SciPy and torch."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,8 @@ import torch
 from scipy.sparse import csr_array, random_array
 
 from dahgnn.kernels.cpu import launch
-from dahgnn.ops.matrices import sparse_product
+from dahgnn.ops.backend import using
+from dahgnn.ops.matrices import sparse_product, tall_product
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -29,3 +30,23 @@ def test_places_of_eight_bytes_are_left_to_scipy():
     matrix.indices, matrix.indptr = matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)
     values = torch.arange(6.0, dtype=torch.float64).reshape(3, 2)
     assert sparse_product(matrix, values, many=1).tolist() == [[4.0, 6.0], [12.0, 16.0]]
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(1, 1, 1), (50, 3, 31), (300, 7, 33), (90, 785, 100)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_a_tall_product_is_that_of_torch(rows, inner, columns, dtype, backend):
+    generator = torch.Generator().manual_seed(rows)
+    left = torch.randn(inner, rows, generator=generator, dtype=dtype).T
+    right = torch.randn(columns, inner, generator=generator, dtype=dtype).T
+    with using(backend):
+        found = tall_product(left, right)
+    assert found.dtype == dtype
+    near = {"rtol": 1e-5, "atol": 1e-5 * inner**0.5} if dtype == torch.float32 else {"rtol": 0, "atol": 1e-12}
+    torch.testing.assert_close(found.double(), left.double() @ right.double(), check_dtype=False, **near)
+
+
+def test_a_tall_product_rounds_no_more_under_autocast():
+    left, right = torch.rand(40, 9), torch.rand(9, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert tall_product(left, right).dtype == torch.float32

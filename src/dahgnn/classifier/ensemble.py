@@ -23,7 +23,7 @@ from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.local_scale import LocalScale
 from dahgnn.graph.neighbours import Neighbors, NeighborSearch, build_search
 from dahgnn.graph.scaling import Scaling
-from dahgnn.nn.induction import Induction
+from dahgnn.nn.induction import Induction, evaluate_all
 from dahgnn.nn.model import DAHGNN
 
 Array = NDArray[Any]
@@ -200,7 +200,7 @@ class Ensemble:
             found, plain = self.search.query_both(features, k)
         else:
             found = plain = self.search.query(features, k)
-        several = [induction.evaluate(features, found) for induction in self.inductions]
+        several = evaluate_all(self.inductions, features, found)
         logits = np.stack([each.double().numpy() for each, _ in several])
         density = np.mean([each.double().numpy() for _, each in several], 0)
         networks = softmax(logits, axis=2).mean(0)

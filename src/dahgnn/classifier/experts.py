@@ -19,6 +19,7 @@ from torch import Tensor
 
 from dahgnn.classifier.logistic import Rotation, fit_logistic, rotate
 from dahgnn.ops.distances import working_precision
+from dahgnn.ops.matrices import tall_product
 
 Array = NDArray[Any]
 
@@ -299,7 +300,7 @@ def gaussian_kernel(here: Tensor, there: Tensor, width: float) -> Tensor:
     middle = there.mean(0)  # without it, far from zero, distances are small differences of large numbers
     work = working_precision(here.dtype)  # a product that rounds more would leave no positive definite matrix
     left, right = (here - middle).to(work), (there - middle).to(work)
-    squares = left.square().sum(1)[:, None] + right.square().sum(1)
-    with torch.autocast(here.device.type, enabled=False):
-        squares = torch.addmm(squares, left, right.T, alpha=-2).clamp_min_(0)
-    return squares.mul_(-width).exp_().to(here.dtype)
+    # Squares of both lengths, less twice the scalar product: one product of longer rows.
+    left = torch.cat([-2 * left, left.square().sum(1, keepdim=True), left.new_ones(len(left), 1)], 1)
+    right = torch.cat([right, right.new_ones(len(right), 1), right.square().sum(1, keepdim=True)], 1)
+    return tall_product(left, right.T).clamp_min_(0).mul_(-width).exp_().to(here.dtype)

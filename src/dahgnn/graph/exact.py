@@ -6,6 +6,7 @@ measured one by one in float64 with a fixed order of summation, and a row is don
 can be as near. The result is that of a brute-force search, ties by the lower index, whatever the tile.
 
 A distance has two ends: each bound is computed once and offered to both, so that half a product is enough.
+Where a processor multiplies numbers of bfloat16 faster still, their bounds come first (`dahgnn.graph.rough`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import torch
 from torch import Tensor
 
 from dahgnn.checks import bad_value, check_count
+from dahgnn.graph.rough import RoughBounds
+from dahgnn.ops.backend import multiplies_pairs
 from dahgnn.ops.distances import squared_distances, working_precision
 
 # Numbers that a tile of bounds may hold: 32 MiB in float32, which is enough for the CPU. A GPU waits for
@@ -26,6 +29,12 @@ _TILE, _TILE_GPU = 1 << 23, 1 << 26
 _LARGEST = 1e150
 # Candidates beyond k. With them nearly every row of MNIST is settled at once.
 _SPARE = 6
+# The same where bounds are rough, and how many times as many are listed of a row that they leave open.
+_SPARE_ROUGH, _LONGER = 14, 6
+# Columns from which on rough bounds pay, and the rows by which that is tried.
+_FEW_COLUMNS, _TRIAL = 32, 120
+# Rows whose rough bounds are listed at a time.
+_ROUGH_ROWS = 8192
 # Bounds of which only the lowest is looked at, until it is low enough. Tiles hold whole groups.
 _GROUP = 16
 
@@ -64,18 +73,23 @@ class ExhaustiveSearch:
     def run(self) -> tuple[Tensor, Tensor]:
         """Return indices and distances of the neighbours of every point, two times (n, k)."""
         everybody = torch.arange(len(self.points), device=self.points.device)
-        indices, squares = self._resolve(everybody, self._sweep(), self.coarse_bounds)
+        if self._settles_roughly(everybody):
+            indices, squares = self._look_roughly(everybody)
+        else:
+            indices, squares = self._resolve(everybody, self._sweep(), self.coarse_bounds)
         return indices, (squares.sqrt() / self.scale).to(self.points.dtype)
 
     def run_for_others(self) -> tuple[Tensor, Tensor]:
         """Return the same for the points behind the first ``among``, with distances in float64."""
         others = torch.arange(self.among, len(self.points), device=self.points.device)
-        found = []
-        for rows in others.split(max(1, self.area // self.among)):
-            shortlist = self._scan(rows, self.coarse_bounds)
-            found.append(self._resolve(rows, shortlist, self.coarse_bounds))
-        indices, squares = (torch.cat(parts) for parts in zip(*found, strict=True))
+        look = self._look_roughly if self._settles_roughly(others) else self._look
+        indices, squares = look(others)
         return indices, squares.sqrt() / self.scale
+
+    @cached_property
+    def rough_bounds(self) -> RoughBounds:
+        """Bounds from products of bfloat16, for processors that have an instruction for them."""
+        return RoughBounds(self.points, self.among, self.scale)
 
     @cached_property
     def coarse_bounds(self) -> _LowerBounds:
@@ -88,6 +102,43 @@ class ExhaustiveSearch:
         if self.coarse_bounds.dtype == torch.float64:
             return self.coarse_bounds
         return _LowerBounds(self.points, torch.float64, self.scale)
+
+    def _settles_roughly(self, rows: Tensor) -> bool:
+        """Tell whether rough bounds come fast here, and settle nearly all of a few rows."""
+        most = _LONGER * (self.k + _SPARE_ROUGH) + 1
+        if len(rows) == 0 or most >= self.among or self.points.shape[1] < _FEW_COLUMNS:
+            return False
+        if not multiplies_pairs(self.points):
+            return False
+        some = rows[:: 1 + len(rows) // _TRIAL]
+        return len(self._list_roughly(some, 1)[2]) * 10 <= len(some)
+
+    def _look_roughly(self, rows: Tensor, times: int = 1) -> tuple[Tensor, Tensor]:
+        """Find the neighbours of some rows, and their squared distances: two times (b, k).
+
+        Rows that rough bounds leave open get a longer list of them, and after that finer ones.
+        """
+        found = []
+        for some in rows.tensor_split(-(-len(rows) // _ROUGH_ROWS)):
+            indices, squares, left = self._list_roughly(some, times)
+            if len(left):
+                again = self._look_roughly(some[left], _LONGER) if times == 1 else self._look(some[left])
+                indices[left], squares[left] = again
+            found.append((indices, squares))
+        return _join(found)
+
+    def _list_roughly(self, rows: Tensor, times: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the same for the rows of one list of rough bounds, and the places of those left open."""
+        length = times * (self.k + _SPARE_ROUGH) + 1
+        lowest, candidates = self.rough_bounds.lowest(rows, length)
+        indices, squares = self._nearest(rows, candidates[:, :-1], lowest[:, :-1])
+        return indices, squares, (lowest[:, -1] <= squares[:, -1]).nonzero().squeeze(1)
+
+    def _look(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Find the same by coarse bounds, and by fine ones where these leave a row open."""
+        some = rows.split(max(1, self.area // self.among))
+        bounds = self.coarse_bounds
+        return _join([self._resolve(each, self._scan(each, bounds), bounds) for each in some])
 
     def _sweep(self) -> _Shortlist:
         """List the lowest coarse bounds of every row, from the lower triangle of all pairs."""
@@ -183,6 +234,11 @@ class ExhaustiveSearch:
         """Return squared distances of pairs in float64, of any shape; the same bits in any company."""
         squares = squared_distances(self.points, here.flatten(), there.flatten(), self.scale)
         return squares.view(here.shape)
+
+
+def _join(found: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    indices, squares = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return indices, squares
 
 
 class _Shortlist:

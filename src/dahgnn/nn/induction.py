@@ -7,6 +7,7 @@ what they have, and a new node gets the same in any company.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import torch
@@ -20,7 +21,9 @@ from dahgnn.nn.density import node_density, scale_density
 from dahgnn.nn.layers import DensityAwareAttention
 from dahgnn.nn.messages import Step, Trace
 from dahgnn.nn.model import DAHGNN
-from dahgnn.ops.sparse import attend, gather_sum, unit_rows
+from dahgnn.ops.fused import attend_rows, similarity_sums
+from dahgnn.ops.matrices import tall_product
+from dahgnn.ops.sparse import gather_sum, unit_rows
 
 
 class Induction:
@@ -49,7 +52,7 @@ class Induction:
     @torch.no_grad()
     def projected(self) -> Tensor:
         """The features of the fitted nodes times the weight of the convolution."""
-        return self.features @ self.model.convolution.weight
+        return tall_product(self.features, self.model.convolution.weight)
 
     @cached_property
     @torch.no_grad()
@@ -100,8 +103,11 @@ class Induction:
         neighbors : Neighbors, (b, k)
             Their nearest fitted nodes, and how far each is.
         """
-        place = _Place(self, neighbors)
-        nodes, hyperedges = self._convolve(features, place)
+        return evaluate_all([self], features, neighbors)[0]
+
+    def _evaluate(self, projected: Tensor, place: _Place) -> tuple[Tensor, Tensor]:
+        """Return logits and density of new nodes, of which the first product is done."""
+        nodes, hyperedges = self._convolve(projected, place)
         x, e = self._behind_convolution(nodes, hyperedges)
         hidden = x
         first, second = self._directions
@@ -115,21 +121,32 @@ class Induction:
         """The rows of the fitted nodes in both attention layers, each of length one."""
         return unit_rows(self.first.to_hyperedges.values), unit_rows(self.second.to_hyperedges.values)
 
-    def _convolve(self, features: Tensor, place: _Place) -> tuple[Tensor, Tensor]:
+    def _convolve(self, projected: Tensor, place: _Place) -> tuple[Tensor, Tensor]:
         """Return new nodes and their own hyperedges behind the convolution, (1) and (2)."""
-        node, _, weighted = self.hypergraph.degree_scales(features.dtype)
-        degrees = features.new_ones(len(features))  # the weight of their own hyperedge
+        node, _, weighted = self.hypergraph.degree_scales(projected.dtype)
+        degrees = projected.new_ones(len(projected))  # the weight of their own hyperedge
         if place.joined is not None:
             weights = self.hypergraph.weights
-            each = features.new_ones(self.hypergraph.n_hyperedges) if weights is None else weights
-            degrees.index_add_(0, place.joined_by, each.to(features.dtype)[place.joined])
-        own = features.new_full((len(features),), place.size**-0.5)
-        rows = torch.cat([self.projected, features @ self.model.convolution.weight])
+            each = projected.new_ones(self.hypergraph.n_hyperedges) if weights is None else weights
+            degrees.index_add_(0, place.joined_by, each.to(projected.dtype)[place.joined])
+        own = projected.new_full((len(projected),), place.size**-0.5)
+        rows = torch.cat([self.projected, projected])
         scale = torch.cat([node, degrees.rsqrt()])
         hyperedges = gather_sum(rows, place.to_hyperedges, scale, own)
         rows = torch.cat([self.before, hyperedges])
         nodes = gather_sum(rows, place.to_nodes, torch.cat([weighted, own]), degrees.rsqrt())
         return nodes, hyperedges
+
+
+@torch.no_grad()
+def evaluate_all(
+    inductions: Sequence[Induction], features: Tensor, neighbors: Neighbors
+) -> list[tuple[Tensor, Tensor]]:
+    """Return what `Induction.evaluate` gives for several networks on the same fitted nodes."""
+    place = _Place(inductions[0], neighbors)
+    weights: list[Tensor] = [each.model.convolution.weight for each in inductions]
+    projected = tall_product(features, torch.cat(weights, 1)).split([each.shape[1] for each in weights], 1)
+    return [each._evaluate(rows, place) for each, rows in zip(inductions, projected, strict=True)]
 
 
 class _Place:
@@ -142,7 +159,8 @@ class _Place:
         hypergraph, indices = induction.hypergraph, neighbors.indices
         count, k = indices.shape
         new = torch.arange(count, device=indices.device)
-        self.size, self.hypergraph = k + 1, hypergraph
+        self.size, self.count, self.hypergraph = k + 1, count, hypergraph
+        self._neighbours: dict[str, Segments] = {}
         self.own = new.repeat_interleave(k), indices.reshape(-1)
         members = torch.cat([indices, (hypergraph.n_nodes + new).unsqueeze(1)], 1)
         self.to_hyperedges = _incidence(new.repeat_interleave(k + 1), members.reshape(-1), count)
@@ -157,7 +175,14 @@ class _Place:
         order = owners.argsort(stable=True)
         self.to_nodes = _incidence(owners[order], sources[order], count)
 
-    def neighbourhood(self, kind: str) -> tuple[Tensor, Tensor]:
+    def neighbours(self, kind: str) -> Segments:
+        """Return the fitted nodes whose similarity counts for each new one; they come behind the new."""
+        if kind not in self._neighbours:
+            new, near = self._neighbourhood(kind)
+            self._neighbours[kind] = _segments(new, self.count + near, self.count)
+        return self._neighbours[kind]
+
+    def _neighbourhood(self, kind: str) -> tuple[Tensor, Tensor]:
         """Return pairs of a new node and a fitted one whose similarity counts, as `Hypergraph` does."""
         if self.joined is None or (kind == "centre" and self.hypergraph.centres is not None):
             return self.own
@@ -172,9 +197,14 @@ class _Place:
 
 def _incidence(owners: Tensor, sources: Tensor, count: int) -> Incidence:
     """Return who sends to whom, for sums without a gradient."""
+    return Incidence.forward_only(_segments(owners, sources, count), owners)
+
+
+def _segments(owners: Tensor, sources: Tensor, count: int) -> Segments:
+    """Return the sources of each of so many owners, which are in ascending order."""
     offsets = torch.zeros(count + 1, dtype=torch.int64, device=owners.device)
     torch.cumsum(owners.bincount(minlength=count), 0, out=offsets[1:])
-    return Incidence.forward_only(Segments(offsets, sources), owners)
+    return Segments(offsets, sources)
 
 
 def _centred_at(hypergraph: Hypergraph) -> Tensor | None:
@@ -196,18 +226,17 @@ def _attend(
     """
     vectors = layer.vectors()
     wx, e_term = layer.project(x, e)
-    from_node, to_node = ((wx * vector).sum(-1) for vector in (vectors.from_node, vectors.to_node))
+    to_node = (wx * vectors.to_node).sum(-1)
     to_hyperedges = fitted.to_hyperedges
     density = _density(layer, wx, directions, place)
-    hyperedges = _step(to_hyperedges, wx, from_node, e_term, density, place.to_hyperedges, True)
-    from_hyperedge = (hyperedges * vectors.from_hyperedge).sum(-1)
+    hyperedges = _step(to_hyperedges, wx, vectors.from_node, e_term, density, place.to_hyperedges, True)
     of_hyperedges = density
     if to_hyperedges.density is not None:
         of_hyperedges = gather_sum(torch.cat([to_hyperedges.density, density]), place.to_hyperedges)
     nodes = _step(
         fitted.to_nodes,
         hyperedges,
-        from_hyperedge,
+        vectors.from_hyperedge,
         to_node,
         of_hyperedges,
         place.to_nodes,
@@ -219,7 +248,7 @@ def _attend(
 def _step(
     fitted: Step,
     values: Tensor,
-    source: Tensor,
+    vector: Tensor,
     target: Tensor,
     density: Tensor,
     incidence: Incidence,
@@ -230,18 +259,11 @@ def _step(
     if fitted.density is not None and fitted.bias is not None:
         new = scale_density(density, fitted.peak.unsqueeze(0), among=fitted.density)
         bias = torch.cat([fitted.bias, new])
-    return attend(
-        torch.cat([fitted.values, values]),
-        torch.cat([fitted.source, source]),
-        target,
-        bias,
-        incidence,
-        activation=activation,
-    )
+    both = torch.cat([fitted.values, values])
+    return attend_rows(both, vector, target, bias, incidence, activation=activation)
 
 
 def _density(layer: DensityAwareAttention, wx: Tensor, fitted: Tensor, place: _Place) -> Tensor:
     """Sum the similarities of new nodes to their neighbours, (3), of which the directions are given."""
-    new, near = place.neighbourhood(layer.config.neighbourhood)
-    similar = (unit_rows(wx)[new] * fitted[near]).sum(-1).clamp_max(1)  # (pairs, heads)
-    return wx.new_zeros(wx.shape[:2]).index_add_(0, new, similar * (similar > layer.config.delta))
+    rows = torch.cat([unit_rows(wx), fitted])
+    return similarity_sums(rows, layer.config.delta, place.neighbours(layer.config.neighbourhood))

@@ -279,7 +279,7 @@ class DensityAwareAttention(nn.Module):
         _check_rows("x", x, hypergraph.n_nodes, self)
         _check_rows("e", e, hypergraph.n_hyperedges, self)
         wx, e_term = self.project(x, e)
-        return trace(wx, e_term, self.vectors(), hypergraph, self.config)
+        return trace(wx, e_term, self.vectors(), hypergraph, self.config, fused=True)
 
     def project(self, x: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
         """Return WX, (n, heads, out_features), and the products of We with its half of α_X, (m, heads)."""

@@ -15,6 +15,7 @@ from dahgnn.kernels.incidence import Incidence, Segments
 from dahgnn.kernels.protocol import Kernels, MessageSettings, Vectors
 from dahgnn.nn.density import hyperedge_density, node_density, rounding, scale_density
 from dahgnn.ops.backend import compiled_for_cpu, kernels_for
+from dahgnn.ops.fused import attend_rows, similarity_to
 from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, coefficients, highest_score
 
 
@@ -174,35 +175,49 @@ class _PassMessages(Function):
 
 
 def trace(
-    wx: Tensor, e_term: Tensor, vectors: Vectors, hypergraph: Hypergraph, config: AttentionConfig
+    wx: Tensor,
+    e_term: Tensor,
+    vectors: Vectors,
+    hypergraph: Hypergraph,
+    config: AttentionConfig,
+    *,
+    fused: bool = False,
 ) -> Trace:
-    """Compute what `pass_messages` gives in the paper's steps, in plain PyTorch, and keep all of them."""
+    """Compute what `pass_messages` gives in the paper's steps, and keep all of them.
+
+    It is plain PyTorch; with ``fused`` those steps that need no gradient are kernels where there are some.
+    """
+    fused = fused and not torch.is_grad_enabled()
 
     def constant(tensor: Tensor) -> Tensor:
         return tensor if config.density_gradient else tensor.detach()
 
     def step(
         values: Tensor,
-        source: Tensor,
+        vector: Tensor,
         target: Tensor,
         density: Tensor | None,
         incidence: Incidence,
         activation: bool,
     ) -> Step:
+        source = (values * vector).sum(-1)
         peak = highest_score(constant(source), constant(target), incidence)
         bias = None if density is None else scale_density(density, peak)
-        sums = attend(values, source, target, bias, incidence, activation=activation)
+        if fused:
+            sums = attend_rows(values, vector, target, bias, incidence, activation=activation)
+        else:
+            sums = attend(values, source, target, bias, incidence, activation=activation)
         return Step(values, source, target, density, bias, peak.squeeze(0), sums)
 
-    from_node, to_node = ((wx * vector).sum(-1) for vector in (vectors.from_node, vectors.to_node))
     density = None
-    if config.density:
+    if config.density and fused:
+        density = similarity_to(wx, config.delta, hypergraph.neighbourhood(config.neighbourhood)[0])
+    elif config.density:
         density = node_density(constant(wx), hypergraph, config.delta, config.neighbourhood)
-    to_hyperedges = step(wx, from_node, e_term, density, hypergraph.to_hyperedges, True)
-    hyperedges = to_hyperedges.sums
-    from_hyperedge = (hyperedges * vectors.from_hyperedge).sum(-1)
+    to_hyperedges = step(wx, vectors.from_node, e_term, density, hypergraph.to_hyperedges, True)
+    hyperedges, to_node = to_hyperedges.sums, (wx * vectors.to_node).sum(-1)
     density = None if density is None else hyperedge_density(density, hypergraph)
     to_nodes = step(
-        hyperedges, from_hyperedge, to_node, density, hypergraph.to_nodes, config.final_activation
+        hyperedges, vectors.from_hyperedge, to_node, density, hypergraph.to_nodes, config.final_activation
     )
     return Trace(to_hyperedges, to_nodes)

@@ -73,6 +73,15 @@ def product_kernel_for(matrix: Tensor, columns: int) -> Callable[[Tensor, Tensor
     return None
 
 
+def wide_product_kernel_for(rows: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """Return the kernel for products of these rows with multiples of 32 columns, however many.
+
+    It is None where torch's own are taken for faster: where vectors are short.
+    """
+    kernel = product_kernel_for(rows, 32)
+    return kernel if kernel is not None and cpu_kernels.has_long_vectors() else None
+
+
 def distances_kernel_for(points: Tensor) -> Callable[[Tensor, Tensor, Tensor, float], Tensor] | None:
     """Return the kernel for distances of pairs of these points, or None where plain PyTorch measures them."""
     return cpu_kernels.squared_distances if kernels_for(points) is cpu_kernels else None
@@ -81,6 +90,18 @@ def distances_kernel_for(points: Tensor) -> Callable[[Tensor, Tensor, Tensor, fl
 def trees_kernel_for(rows: Tensor) -> Callable[[Tensor, Forest], Tensor] | None:
     """Return the kernel that takes these rows through trees, or None where plain PyTorch does."""
     return cpu_kernels.tree_means if rows.dtype == float32 and kernels_for(rows) is cpu_kernels else None
+
+
+def lowest_kernel_for(
+    rows: Tensor,
+) -> Callable[[Tensor, Tensor, int, int, Tensor | None], tuple[Tensor, Tensor]] | None:
+    """Return the kernel for the lowest products of rows of bfloat16, or None where plain PyTorch does it."""
+    return cpu_kernels.lowest_products if kernels_for(rows.new_empty(0).float()) is cpu_kernels else None
+
+
+def multiplies_pairs(tensor: Tensor) -> bool:
+    """Tell whether a kernel where a tensor is has an instruction for products of bfloat16."""
+    return kernels_for(tensor) is cpu_kernels and cpu_kernels.multiplies_pairs()
 
 
 def compiled_for_cpu(tensor: Tensor, backend: str | None = None) -> bool:

@@ -21,6 +21,9 @@ from dahgnn.ops.backend import compiled_for_cpu, kernels_for
 from dahgnn.ops.dropout import drop_units
 from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, grouped_product, sum_similar, unit_rows
 
+# Rows by which it is told whether most of them have no gradient.
+_SAMPLE = 1000
+
 
 class Factor(NamedTuple):
     """What rows are multiplied with.
@@ -99,10 +102,23 @@ class _ActivatedProducts(Function):
         for place in sorted(range(len(weights)), key=lambda place: ctx.chosen[place] is not None):
             gradient = gradients[place]
             if gradient is not None:
+                gradient, chosen = _leave_zeros_out(gradient, ctx.chosen[place])
                 of_rows, of_weights[place] = cpu_kernels.activated_product_backward(
-                    gradient, rows, weights[place], ctx.activation, ctx.mask, ctx.chosen[place], of_rows
+                    gradient, rows, weights[place], ctx.activation, ctx.mask, chosen, of_rows
                 )
         return (of_rows, None, None, None, *of_weights)
+
+
+def _leave_zeros_out(gradient: Tensor, chosen: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Choose the rows that have a gradient, (s, groups, outer), if these are few among all.
+
+    Where few of many nodes have a label, the gradient of the last layer reaches hardly any of the others.
+    """
+    some = gradient[:: 1 + len(gradient) // _SAMPLE]
+    if chosen is not None or 2 * int(some.flatten(1).any(1).sum()) > len(some):
+        return gradient, chosen
+    active = gradient.flatten(1).any(1).nonzero().squeeze(1)
+    return gradient[active], active
 
 
 def attend_rows(
@@ -203,9 +219,13 @@ def similarity_to(rows: Tensor, delta: float, neighbours: Segments) -> Tensor:
     -------
     Tensor, (s, heads)
     """
-    directions = unit_rows(rows.detach())
+    return similarity_sums(unit_rows(rows.detach()), delta, neighbours)
+
+
+def similarity_sums(directions: Tensor, delta: float, neighbours: Segments) -> Tensor:
+    """Sum the same for rows that have length one already, or zero: (n, heads, units) → (s, heads)."""
     if len(neighbours) == 0:
-        return rows.new_zeros(0, rows.shape[1])
+        return directions.new_zeros(0, directions.shape[1])
     kernels = kernels_for(directions)
     if kernels is not None:
         return kernels.similarity_sum(directions, delta, neighbours)

@@ -1,4 +1,4 @@
-"""Products of sparse matrices with many columns at a time."""
+"""Products of matrices with many rows, by kernels where these are faster."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dahgnn.kernels.cpu import launch
+from dahgnn.ops.backend import wide_product_kernel_for
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
 # Rows from which on the kernel multiplies, in several threads. On fewer, SciPy takes about as long, and
 # threads would wait for each other.
 MANY_ROWS = 1 << 16
+# Columns that the kernel for products multiplies at a time.
+_COLUMNS = 32
+
+
+def tall_product(rows: Tensor, weight: Tensor) -> Tensor:
+    """Multiply many rows (n, d) with a weight (d, columns), without a gradient and whatever autocast says."""
+    kernel = wide_product_kernel_for(rows)
+    columns = weight.shape[1]
+    if kernel is None or columns < _COLUMNS or rows.shape[1] == 0:
+        with torch.autocast(rows.device.type, enabled=False):
+            return rows @ weight
+    padded = torch.nn.functional.pad(weight, (0, -columns % _COLUMNS))
+    return kernel(rows.contiguous(), padded)[:, :columns]
 
 
 def sparse_product(matrix: csr_array, values: Tensor, *, many: int = MANY_ROWS) -> Tensor:

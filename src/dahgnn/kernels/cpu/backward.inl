@@ -144,14 +144,20 @@ template <typename T, int G, int U>
 void turn_hyperedges(Reverse<T, G, U>& group, const Backward<T>& call, int64_t begin, int64_t end,
                      const uint8_t* active, T* vectors_gradient) {
     const auto& layout = group.layout;
-    Quads<T> quads;
+    Quads<T> lists[2];  // of a hyperedge and of the next one, whose packets come from memory meanwhile
+    const auto list = [&](int64_t k) {
+        if (k < end)
+            lists[k % 2].list(call.by_hyperedge, k, active, group.node_targets, layout.packet(), call.nodes);
+    };
+    list(begin);
     Buffer<T> given, room;
     given.fit(layout.row()), room.fit(layout.row());
     for (int64_t k = begin; k < end; ++k) {
         const T* const source = group.hyperedge(k);
         T* const packet = group.hyperedge_target(k);
         T from_share[G] = {}, to_share[G] = {};
-        quads.list(call.by_hyperedge, k, active, group.node_targets, layout.packet(), call.nodes);
+        list(k + 1);
+        const Quads<T>& quads = lists[k % 2];
         bool any = quads.count > 0;
         collect<T, G, U>(group, source, group.scales + 2 * G, quads, room.data(), packet, from_share);
         if (call.hyperedges_gradient) {
@@ -179,13 +185,19 @@ void close_nodes(const Reverse<T, G, U>& group, const Backward<T>& call, int64_t
                  const uint8_t* active, T* vectors_gradient) {
     const auto& layout = group.layout;
     const int64_t size = layout.row();
-    Quads<T> quads;
+    Quads<T> lists[2];  // as in pass 2
+    const auto list = [&](int64_t i) {
+        if (i < end)
+            lists[i % 2].list(call.by_node, i, active, group.hyperedge_targets, layout.packet(), call.hyperedges);
+    };
+    list(begin);
     Buffer<T> gradient, room;
     gradient.fit(size), room.fit(size);
     for (int64_t i = begin; i < end; ++i) {
         const T *const source = group.node(i), *const to_node = group.to_node + i * G;
         T from_node[G];
-        quads.list(call.by_node, i, active, group.hyperedge_targets, layout.packet(), call.hyperedges);
+        list(i + 1);
+        const Quads<T>& quads = lists[i % 2];
         if (quads.count == 0 && active && !group.active_nodes[i]) {  // nothing comes from anywhere
             std::fill_n(gradient.data(), size, T(0));
             group.write(gradient.data(), call.wx_gradient, i);

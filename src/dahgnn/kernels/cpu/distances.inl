@@ -22,6 +22,9 @@ void squared_distances(int threads, int64_t pairs, int64_t width, const T* point
         double* const __restrict terms = buffer.data();
         for (int64_t pair = begin; pair < end; ++pair) {
             const T *const first = points + here[pair] * width, *const second = points + there[pair] * width;
+            // Neighbours are anywhere: that of the next pair comes from memory meanwhile.
+            const T* const next = points + there[std::min(pair + 1, end - 1)] * width;
+            for (int64_t j = 0; j < width; j += 64 / sizeof(T)) __builtin_prefetch(next + j);
             for (int64_t j = 0; j < width; ++j) {
                 const double difference = (double(first[j]) - double(second[j])) * scale;
                 terms[j] = difference * difference;

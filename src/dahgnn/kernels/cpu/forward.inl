@@ -110,6 +110,10 @@ void sum_similarities(const Group<T, G, U>& group, const Forward<T>& call, int64
     const V delta = V{} + (call.delta < T(1) ? call.delta : std::numeric_limits<T>::infinity());
     for (int64_t i = begin; i < end; ++i) {
         const int64_t count = call.neighbours.count(i), *const indices = call.neighbours.of(i);
+        if (i + 1 < end)  // whose neighbours come from memory meanwhile
+            for (int64_t t = call.neighbours.offsets[i + 1]; t < call.neighbours.offsets[i + 2]; ++t)
+                for (int64_t j = 0; j < stride; j += 64 / sizeof(T))
+                    __builtin_prefetch(call.directions + call.neighbours.indices[t] * stride + j);
         const T* const own = call.directions + i * stride;
         V sums[PARTS] = {};
         for (int64_t t = 0; t < count; t += 4) {

@@ -27,7 +27,8 @@
 #endif
 
 namespace generic {
-constexpr int LANES = 4;  // numbers of single precision in a vector
+constexpr int LANES = 4;        // numbers of single precision in a vector
+constexpr bool PAIRS = false;  // whether an instruction multiplies pairs of bfloat16
 #include "kernels.inl"
 #include "messages.inl"
 #include "forward.inl"
@@ -38,6 +39,7 @@ constexpr int LANES = 4;  // numbers of single precision in a vector
 #include "matrices.inl"
 #include "activated.inl"
 #include "trees.inl"
+#include "lowest.inl"
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -46,6 +48,7 @@ constexpr int LANES = 4;  // numbers of single precision in a vector
 #pragma GCC target("avx2,fma")
 namespace avx2 {
 constexpr int LANES = 8;
+constexpr bool PAIRS = false;
 #include "kernels.inl"
 #include "messages.inl"
 #include "forward.inl"
@@ -56,12 +59,14 @@ constexpr int LANES = 8;
 #include "matrices.inl"
 #include "activated.inl"
 #include "trees.inl"
+#include "lowest.inl"
 }
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,prefer-vector-width=512")
 namespace avx512 {
 constexpr int LANES = 16;
+constexpr bool PAIRS = false;
 #include "kernels.inl"
 #include "messages.inl"
 #include "forward.inl"
@@ -72,6 +77,16 @@ constexpr int LANES = 16;
 #include "matrices.inl"
 #include "activated.inl"
 #include "trees.inl"
+#include "lowest.inl"
+}
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma,prefer-vector-width=512")
+namespace avx512bf16 {
+constexpr int LANES = 16;
+constexpr bool PAIRS = true;
+#include "kernels.inl"
+#include "lowest.inl"
 }
 #pragma GCC pop_options
 #endif
@@ -92,6 +107,14 @@ Level detect() {
 }
 
 Level level = detect();
+
+bool multiplies_pairs() {
+#ifdef DAHGNN_X86
+    return level == Level::avx512 && __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
 
 }  // namespace
 
@@ -212,6 +235,21 @@ void dahgnn_tree_means_float32(int threads, int64_t count, int64_t width, int64_
     DISPATCH(tree_means(threads, count, width,
                         {nodes, parts, trees, classes, columns, thresholds, children, distributions, roots}, rows,
                         means))
+}
+
+// Whether the processor has an instruction for products of bfloat16.
+int dahgnn_multiplies_pairs() { return multiplies_pairs(); }
+
+void dahgnn_lowest_products_float32(int threads, int64_t rows, int64_t length, int64_t words, int64_t points,
+                                    const uint32_t* left, const uint32_t* panels, const int64_t* left_out,
+                                    float* values, int64_t* numbers) {
+#ifdef DAHGNN_X86
+    if (multiplies_pairs()) {
+        avx512bf16::lowest_products(threads, rows, length, {words, points, left, panels, left_out}, values, numbers);
+        return;
+    }
+#endif
+    DISPATCH(lowest_products(threads, rows, length, {words, points, left, panels, left_out}, values, numbers))
 }
 
 }  // extern "C"

@@ -102,6 +102,11 @@ def supports_product(matrix: Tensor, columns: int) -> bool:
     return small and matrix.dtype == torch.float32 and supports(matrix)
 
 
+def has_long_vectors() -> bool:
+    """Tell whether the kernels compute with vectors of 512 bits."""
+    return bool(_loaded().dahgnn_level(-1) == 2)
+
+
 def product(matrix: Tensor, weight: Tensor) -> Tensor:
     """Return the product of a contiguous matrix (n, d) with a weight (d, columns)."""
     weight = weight.contiguous()
@@ -142,6 +147,25 @@ def tree_means(rows: Tensor, forest: Forest) -> Tensor:
         *(each.contiguous() for each in forest), rows, means,
     )  # fmt: skip
     return means
+
+
+def multiplies_pairs() -> bool:
+    """Tell whether the processor has an instruction for products of bfloat16."""
+    return bool(_loaded().dahgnn_multiplies_pairs())
+
+
+def lowest_products(
+    rows: Tensor, panels: Tensor, n_points: int, length: int, left_out: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """List the lowest products of rows with points; see `dahgnn.ops.lowest`."""
+    rows, panels = rows.contiguous(), panels.contiguous()
+    products = torch.empty(len(rows), length)
+    points = torch.empty(len(rows), length, dtype=torch.int64)
+    _call(
+        "lowest_products", torch.float32, len(rows), length, panels.shape[1], n_points, rows, panels,
+        _contiguous(left_out), products, points,
+    )  # fmt: skip
+    return products, points
 
 
 def sparse_product(offsets: Tensor, columns: Tensor, weights: Tensor, values: Tensor) -> Tensor:
@@ -196,7 +220,9 @@ def activated_product_backward(
     count = len(rows) if chosen is None else len(chosen)
     add = rows_gradient is not None or chosen is not None
     if rows_gradient is None:
-        rows_gradient = new_tensor(rows, *rows.shape) if chosen is None else torch.zeros_like(rows)
+        rows_gradient = new_tensor(rows, *rows.shape)
+        if chosen is not None:
+            rows_gradient.zero_()
     weights_gradient = torch.empty_like(weights)
     _call(
         "activated_product_backward", rows.dtype, count, *weights.shape,

@@ -5,10 +5,14 @@ template <typename T, int W>
 void gather_columns(int64_t begin, int64_t end, int64_t stride, const Segments& segments, const T* source_scale,
                     const T* target_scale, const T* values, T* output) {
     constexpr int N = W % lanes<T> == 0 ? lanes<T> : W % 4 == 0 ? 4 : W % 2 == 0 ? 2 : 1, PARTS = W / N;
+    constexpr int64_t AHEAD = 16;  // sources whose rows come from memory meanwhile
     using V = Vector<T, N>;
+    const int64_t last = segments.offsets[end] - 1;
     for (int64_t k = begin; k < end; ++k) {
         V sum[PARTS] = {};
         for (int64_t t = segments.offsets[k]; t < segments.offsets[k + 1]; ++t) {
+            const T* const ahead = values + segments.indices[std::min(t + AHEAD, last)] * stride;
+            for (int64_t w = 0; w < W; w += 64 / sizeof(T)) __builtin_prefetch(ahead + w);
             const int64_t j = segments.indices[t];
             const T scale = source_scale ? source_scale[j] : T(1);
 #pragma GCC unroll 8
