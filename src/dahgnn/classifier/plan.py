@@ -27,7 +27,7 @@ _SHARE = 0.7
 # and besides; the features are counted apart.
 _A_CLASS, _A_NEIGHBOUR, _A_ROW = 220, 300, 1200
 # Bytes of a row where large arrays are in files: for conjugate gradients, and for who is in which hyperedge.
-_A_CLASS_ON_DISK, _A_NEIGHBOUR_ON_DISK, _A_ROW_ON_DISK = 24, 70, 180
+_A_CLASS_ON_DISK, _A_NEIGHBOUR_ON_DISK, _A_ROW_ON_DISK = 16, 40, 150
 # Bytes of a row while messages pass over the whole hypergraph at once, and of a batch of any number of rows.
 _A_ROW_AT_ONCE, _A_BATCH = 3200, 1200 << 20
 # Bytes that a fit needs however few rows it has.

@@ -45,7 +45,7 @@ _PAIRS = 1 << 22
 # Share of the degrees that is added to Poisson learning's Laplacian. It makes the system positive, so that a
 # component without a label is no special case, and keeps far labels from counting as much as near ones.
 POISSON_DAMPING = 0.01
-# Numbers of a vector of unknowns at the most, of which conjugate gradients hold eight.
+# Numbers of a vector of unknowns at the most, of which conjugate gradients hold five.
 _MOST_NUMBERS = 1 << 26
 
 
@@ -167,19 +167,21 @@ class SimilarityGraph:
         -------
         Tensor, (n, problems, c)
         """
-        found = self._zeros(given)
+        found: Tensor | None = None
         for own, problems, classes in self._divided(given):
-            fixed = self._zeros(own)
-            free = torch.ones_like(fixed[..., :1])
-            places = self._places(own)
-            fixed[places] = self._tensor(np.concatenate([each.values for each in own]))
-            free[places] = 0
+            places, fixed = self._places(own), self._tensor(np.concatenate([each.values for each in own]))
+            known = self._zeros(own)
+            known[places] = fixed * self._roots[places[0], 0]
             # With v = D^(1/2) u and S = D^(-1/2) W D^(-1/2), zero at fixed nodes: ((1 + λ) − S) v = right.
-            right = self._spread(self._roots * fixed)
+            right = self._spread(known)
+            del known
             if priors is not None:
-                right += strength * self._roots * priors[:, problems, classes].to(self.device, self.dtype)
-            right *= free
-            found[:, problems, classes] = fixed + self._solve(right, strength, free) / self._roots
+                self._add_priors(right, priors[:, problems, classes], strength)
+            right[places] = 0
+            solved = self._solve(right, strength, places).div_(self._roots)
+            solved[places] = fixed
+            found = self._put(found, given, solved, problems, classes)
+        assert found is not None  # noqa: S101, there is a problem
         return _as_probabilities(found)
 
     def spread_poisson(
@@ -217,12 +219,35 @@ class SimilarityGraph:
         for nodes, values, weights in given:
             counts = np.ones(len(nodes)) if weights is None else weights
             flows.append(Given(nodes, counts[:, None] * (values - counts @ values / counts.sum())))
-        found = self._zeros(given)
+        found: Tensor | None = None
         for own, problems, classes in self._divided(flows):
             right = self._zeros(own)
             sources = self._tensor(np.concatenate([each.values for each in own]))
             right.index_put_(self._places(own), sources, accumulate=True)
-            found[:, problems, classes] = self._solve(right / self._roots, damping) / self._roots
+            solved = self._solve(right.div_(self._roots), damping).div_(self._roots)
+            found = self._put(found, given, solved, problems, classes)
+        assert found is not None  # noqa: S101, there is a problem
+        return found
+
+    def _add_priors(self, right: Tensor, priors: Tensor, strength: float) -> None:
+        """Add λ D^(1/2) p to the right-hand sides, some rows at a time: (n, problems, c) all of them."""
+        step = max(1, _PAIRS // max(1, right[0].numel()))
+        for start in range(0, len(right), step):
+            rows = slice(start, start + step)
+            right[rows] += strength * self._roots[rows] * priors[rows].to(self.device, self.dtype)
+
+    def _put(
+        self, found: Tensor | None, given: Sequence[Given], solved: Tensor, problems: slice, classes: slice
+    ) -> Tensor:
+        """Put the solutions of some problems among those of all; where these are all, nothing is copied."""
+        whole = slice(None)
+        if problems == whole and classes == whole:
+            return solved
+        if found is None:
+            shape = (len(self), len(given), given[0].values.shape[1])
+            on_cpu = self.device.type == "cpu"  # no file can stand in for the memory of a GPU
+            found = self.scratch.empty(shape, self.dtype) if on_cpu else solved.new_empty(shape)
+        found[:, problems, classes] = solved
         return found
 
     def _divided(self, given: Sequence[Given]) -> Iterator[tuple[Sequence[Given], slice, slice]]:
@@ -241,12 +266,16 @@ class SimilarityGraph:
                 one = each._replace(values=each.values[:, classes])
                 yield [one], slice(number, number + 1), classes
 
-    def _solve(self, right: Tensor, strength: float, free: Tensor | None = None) -> Tensor:
-        """Solve ((1 + λ) − S) v = right, with S zero where a node is not free."""
+    def _solve(
+        self, right: Tensor, strength: float, fixed: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
+        """Solve ((1 + λ) − S) v = right, with S zero where a node is fixed; what was right is lost."""
 
-        def multiply(vectors: Tensor) -> Tensor:
+        def multiply(vectors: Tensor, room: Tensor) -> Tensor:
             spread = self._spread(vectors)
-            return (1 + strength) * vectors - (spread if free is None else free * spread)
+            if fixed is not None:
+                spread[fixed] = 0
+            return torch.sub(torch.mul(vectors, 1 + strength, out=room), spread, out=spread)
 
         # Many small steps have one thread: several would wait for each other.
         with threads_for(len(self) if len(self) >= MANY_ROWS else 0), kept_memory():
@@ -363,26 +392,27 @@ def _scaled(matrix: csr_array, factors: Array, dtype: type[np.floating[Any]]) ->
     return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def _solve(multiply: Callable[[Tensor], Tensor], right: Tensor) -> Tensor:
+def _solve(multiply: Callable[[Tensor, Tensor], Tensor], right: Tensor) -> Tensor:
     """Solve a positive system for many right-hand sides at a time, (n, problems, c), by conjugate gradients.
 
-    SciPy's takes one at a time, and reads the sparse matrix for each of them anew.
+    SciPy's takes one at a time, and reads the sparse matrix for each of them anew. Where rows are many, these
+    vectors are what a fit needs most memory for: there are five of them, of which one is ``right``.
     """
-    solution, residual = torch.zeros_like(right), right.clone()
-    direction = residual.clone()
-    squares = (residual * residual).sum(0)
+    solution, residual, direction = torch.zeros_like(right), right, right.clone()
+    room = torch.empty_like(right)
+    squares = torch.mul(residual, residual, out=room).sum(0)
     many = len(right) >= _MANY
     enough = (_TOLERANCE_OF_MANY if many else _TOLERANCE) ** 2 * squares
     look_every = _STEPS_A_LOOK if right.is_cuda else 1
     for number in range(_MOST_STEPS_OF_MANY if many else _MOST_STEPS):
         if number % look_every == 0 and bool((squares <= enough).all()):
             break
-        product = multiply(direction)
-        curvature = (direction * product).sum(0)
+        product = multiply(direction, room)
+        curvature = torch.mul(direction, product, out=room).sum(0)
         step = torch.where(curvature > 0, squares / curvature, 0)
         solution.addcmul_(direction, step)
         residual.addcmul_(product, step, value=-1)
-        before, squares = squares, (residual * residual).sum(0)
+        before, squares = squares, torch.mul(residual, residual, out=room).sum(0)
         direction.mul_(torch.where(before > 0, squares / before, 0)).add_(residual)
     else:
         level = logging.DEBUG if many else logging.WARNING

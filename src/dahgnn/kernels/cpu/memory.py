@@ -33,6 +33,11 @@ class _Shelf(threading.local):
             block = min(fitting, key=len)
             self.blocks.remove(block)
             return block
+        # The new block will serve for one that is somewhat too small. Without this exchange, sizes that
+        # change from batch to batch would leave ever more blocks behind.
+        small = [block for block in self.blocks if size <= 2 * len(block) < 2 * size]
+        if small:
+            self.blocks.remove(max(small, key=len))
         if not hasattr(mmap, "MAP_PRIVATE"):  # Windows
             return mmap.mmap(-1, size)
         # By default it would be shared with other processes, and shared memory has no large pages.
