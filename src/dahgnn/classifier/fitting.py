@@ -190,17 +190,22 @@ def find_surroundings(
     plain: Neighbors | None
     scales: Tensor | None
     report: SearchReport | None = None
+    order: Tensor | None = None
     if given is not None:
         found, plain, scales = measure_neighbors(given, features), None, None
     elif plan.search == "exact" and not plan.on_disk:
         found, plain, scales = find_neighbors(features, k, metric, plan.device)
     else:
-        found, plain, scales, report = _find_in_shards(features, k, metric, workplace)
+        found, plain, scales, report, order = _find_in_shards(features, k, metric, workplace)
     hypergraph = hypergraph_from_neighbors(found, scratch)
     if int(hypergraph.hyperedge_degrees.max()) < 2:
         raise bad_value("neighbors", "fit", "other rows", "each row alone")
     build_graph = partial(
-        SimilarityGraph.from_neighbors, device=plan.device, dtype=torch.float32, scratch=scratch
+        SimilarityGraph.from_neighbors,
+        device=plan.device,
+        dtype=torch.float32,
+        scratch=scratch,
+        order=order,
     )
     return Surroundings(
         hypergraph=hypergraph,
@@ -416,7 +421,7 @@ class Fitter:
             hypergraph,
             self.training,
             self.device,
-            sampling=Sampling(batch=batch),
+            sampling=Sampling(batch=batch, prefetch=1),  # each that is prepared has to be in memory
             scratch=place.scratch,
             world=place.world,
         )

@@ -33,7 +33,7 @@ _A_ROW_AT_ONCE, _A_BATCH = 3200, 1200 << 20
 # Bytes that a fit needs however few rows it has.
 _ALWAYS = 600 << 20
 # Labelled rows of a batch, where nobody says it.
-BATCH = 256
+BATCH = 128
 # Rows from which on the plan is worth a word.
 _MANY = 100_000
 # Seconds for a row: of one update, and for each class of all experts and the smoothing. They were measured on

@@ -88,6 +88,9 @@ class SimilarityGraph:
         Where and how precisely systems are solved.
     scratch : Scratch
         Where large matrices are.
+    order : Tensor of int, (n,), or None
+        The numbers of the nodes, similar ones near each other. Systems are solved in this order: where nodes
+        are many, what a product with W reads is then often in a cache. None is as they come.
     """
 
     similarities: csr_array
@@ -95,6 +98,7 @@ class SimilarityGraph:
     device: torch.device = CPU
     dtype: torch.dtype = torch.float64
     scratch: Scratch = IN_MEMORY
+    order: Tensor | None = None
 
     @classmethod
     def from_neighbors(cls, neighbors: Neighbors, **where: Any) -> SimilarityGraph:
@@ -234,20 +238,25 @@ class SimilarityGraph:
         step = max(1, _PAIRS // max(1, right[0].numel()))
         for start in range(0, len(right), step):
             rows = slice(start, start + step)
-            right[rows] += strength * self._roots[rows] * priors[rows].to(self.device, self.dtype)
+            there = priors[rows if self._nodes is None else self._nodes[rows].to(priors.device)]
+            right[rows] += strength * self._roots[rows] * there.to(self.device, self.dtype)
 
     def _put(
         self, found: Tensor | None, given: Sequence[Given], solved: Tensor, problems: slice, classes: slice
     ) -> Tensor:
-        """Put the solutions of some problems among those of all; where these are all, nothing is copied."""
-        whole = slice(None)
-        if problems == whole and classes == whole:
+        """Put the solutions of some problems among those of all; what is all of them is not copied."""
+        whole, nodes = slice(None), self._nodes
+        if problems == whole and classes == whole and nodes is None:
             return solved
         if found is None:
             shape = (len(self), len(given), given[0].values.shape[1])
             on_cpu = self.device.type == "cpu"  # no file can stand in for the memory of a GPU
             found = self.scratch.empty(shape, self.dtype) if on_cpu else solved.new_empty(shape)
-        found[:, problems, classes] = solved
+        if nodes is None:
+            found[:, problems, classes] = solved
+            return found
+        for start in range(0, len(nodes), _PAIRS):
+            found[nodes[start : start + _PAIRS], problems, classes] = solved[start : start + _PAIRS]
         return found
 
     def _divided(self, given: Sequence[Given]) -> Iterator[tuple[Sequence[Given], slice, slice]]:
@@ -282,10 +291,11 @@ class SimilarityGraph:
             return _solve(multiply, right)
 
     def _places(self, given: Sequence[Given]) -> tuple[Tensor, Tensor]:
-        """Return the nodes of all problems, one behind the other, and the problem of each."""
-        nodes = np.concatenate([each.nodes for each in given])
+        """Return the rows of the nodes of all problems, one behind the other, and the problem of each."""
+        nodes = torch.as_tensor(np.concatenate([each.nodes for each in given]))
         problems = np.repeat(np.arange(len(given)), [len(each.nodes) for each in given])
-        return torch.as_tensor(nodes, device=self.device), torch.as_tensor(problems, device=self.device)
+        rows = nodes if self._rows is None else self._rows[nodes]
+        return rows.to(self.device), torch.as_tensor(problems, device=self.device)
 
     def _tensor(self, values: Array) -> Tensor:
         return torch.as_tensor(values, device=self.device, dtype=self.dtype)
@@ -295,15 +305,33 @@ class SimilarityGraph:
         return torch.zeros(shape, device=self.device, dtype=self.dtype)
 
     @cached_property
+    def _nodes(self) -> Tensor | None:
+        """The node of each row of the vectors, (n,), on the device; None if these are as they come."""
+        return None if self.order is None else self.order.to(self.device, torch.int64)
+
+    @cached_property
+    def _rows(self) -> Tensor | None:
+        """The row of each node, (n,), on the CPU."""
+        if self.order is None:
+            return None
+        rows = torch.empty_like(self.order)
+        rows[self.order.long()] = torch.arange(len(rows), dtype=rows.dtype)
+        return rows
+
+    @cached_property
     def _roots(self) -> Tensor:
-        """D^(1/2), (n, 1, 1)."""
-        return torch.from_numpy(np.sqrt(self.degrees)).to(self.device, self.dtype)[:, None, None]
+        """D^(1/2), (n, 1, 1), in the order of the rows."""
+        degrees = self.degrees if self.order is None else self.degrees[self.order.numpy()]
+        return torch.from_numpy(np.sqrt(degrees)).to(self.device, self.dtype)[:, None, None]
 
     @cached_property
     def _spread(self) -> Callable[[Tensor], Tensor]:
-        """What multiplies vectors (n, problems, c) with S = D^(-1/2) W D^(-1/2)."""
+        """What multiplies vectors (n, problems, c) with S = D^(-1/2) W D^(-1/2), in the order of the rows."""
         matrix = _scaled(self.similarities, 1 / np.sqrt(self.degrees), _numpy_type(self.dtype))
-        matrix.data = self.scratch.store(torch.from_numpy(matrix.data)).numpy()
+        if self.order is not None and self._rows is not None:
+            matrix = _stored(_reordered(matrix, self.order.numpy(), self._rows.numpy()), self.scratch)
+        else:  # the places are those of the similarities
+            matrix.data = self.scratch.store(torch.from_numpy(matrix.data)).numpy()
         if self.device.type == "cpu":
             return lambda vectors: sparse_product(matrix, vectors.flatten(1)).view_as(vectors)
         with warnings.catch_warnings():  # torch calls such matrices a beta
@@ -390,6 +418,31 @@ def _scaled(matrix: csr_array, factors: Array, dtype: type[np.floating[Any]]) ->
         own = np.repeat(factors[rows], sizes)
         data[entries] = own * matrix.data[entries] * factors[matrix.indices[entries]]
     return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _reordered(matrix: csr_array, nodes: NDArray[Any], rows: NDArray[Any]) -> csr_array:
+    """Return a sparse matrix whose rows and columns stand in another order.
+
+    Parameters
+    ----------
+    matrix : csr_array, (n, n)
+        As nodes come.
+    nodes, rows : array of int, (n,)
+        The node of each new row, and the new row of each node.
+    """
+    from scipy.sparse import csr_array
+
+    sizes = np.diff(matrix.indptr)[nodes]
+    offsets = np.concatenate([[0], sizes.cumsum()]).astype(matrix.indptr.dtype)
+    data, columns = np.empty_like(matrix.data), np.empty_like(matrix.indices)
+    step = max(1, _PAIRS * len(nodes) // max(matrix.nnz, 1))
+    for start in range(0, len(nodes), step):
+        part = slice(start, start + step)
+        first, own = int(offsets[start]), sizes[part].astype(np.int64)
+        here = np.arange(own.sum()) + np.repeat(matrix.indptr[nodes[part]] - (own.cumsum() - own), own)
+        there = slice(first, first + len(here))
+        data[there], columns[there] = matrix.data[here], rows[matrix.indices[here]]
+    return csr_array((data, columns, offsets), shape=matrix.shape)
 
 
 def _solve(multiply: Callable[[Tensor, Tensor], Tensor], right: Tensor) -> Tensor:

@@ -18,6 +18,9 @@ from dahgnn.ops.backend import compiled_for_cpu
 from dahgnn.ops.dropout import drop_units
 from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, grouped_product, sum_similar, unit_rows
 
+# Rows that are brought to length one at a time.
+_ROWS_AT_ONCE = 1 << 16
+
 
 class Factor(NamedTuple):
     """What rows are multiplied with.
@@ -176,9 +179,19 @@ def similarity_to(rows: Tensor, delta: float, neighbours: Segments) -> Tensor:
     -------
     Tensor, (s, heads)
     """
-    directions = unit_rows(rows.detach())
+    directions = _unit_rows_in_blocks(rows.detach())
     if compiled_for_cpu(directions):
         return cpu_kernels.similarity_sum(directions, delta, neighbours)
     if len(neighbours) == 0:
         return rows.new_zeros(0, rows.shape[1])
     return (directions[: len(neighbours)] * sum_similar(directions, directions, delta, neighbours)).sum(-1)
+
+
+def _unit_rows_in_blocks(rows: Tensor) -> Tensor:
+    """Return what `unit_rows` does, without copies of very many rows in between."""
+    if rows.is_cuda or len(rows) <= _ROWS_AT_ONCE:
+        return unit_rows(rows)
+    directions = torch.empty_like(rows)
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        directions[start : start + _ROWS_AT_ONCE] = unit_rows(rows[start : start + _ROWS_AT_ONCE])
+    return directions

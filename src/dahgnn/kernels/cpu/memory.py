@@ -6,6 +6,7 @@ longer than some kernels do, and without care each epoch would have it done agai
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import threading
 import weakref
@@ -73,6 +74,16 @@ def kept_memory() -> Iterator[None]:
         _shelf.depth -= 1
         if _shelf.depth == 0:
             _shelf.blocks.clear()
+
+
+def release_memory() -> None:
+    """Give the system what the C library keeps of the memory that was freed, where it can be asked to.
+
+    What FAISS and others free in small pieces stays with the process else, and counts as its memory.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def new_tensor(like: Tensor, *shape: int) -> Tensor:
