@@ -275,9 +275,7 @@ class SimilarityGraph:
                 one = each._replace(values=each.values[:, classes])
                 yield [one], slice(number, number + 1), classes
 
-    def _solve(
-        self, right: Tensor, strength: float, fixed: tuple[Tensor, Tensor] | None = None
-    ) -> Tensor:
+    def _solve(self, right: Tensor, strength: float, fixed: tuple[Tensor, Tensor] | None = None) -> Tensor:
         """Solve ((1 + λ) − S) v = right, with S zero where a node is fixed; what was right is lost."""
 
         def multiply(vectors: Tensor, room: Tensor) -> Tensor:
