@@ -59,6 +59,7 @@ from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.local_scale import METRICS
 from dahgnn.graph.neighbours import Neighbors
 from dahgnn.graph.scaling import choose_scaling
+from dahgnn.kernels.cpu.memory import release_memory
 from dahgnn.nn.model import DAHGNN
 from dahgnn.progress import Progress
 from dahgnn.threads import threads_for
@@ -307,6 +308,8 @@ class DAHGNNClassifier(
             tell("Find the neighbours of %d rows", n)
             workplace = Workplace(plan=plan, scratch=scratch, folder=folder, world=world, progress=progress)
             adopted = self._surroundings(given, neighbors, hypergraph, splits, workplace)
+            if plan.on_disk:
+                release_memory()
             if adopted.decision:
                 tell("%s", adopted.decision)
             fitter = Fitter(

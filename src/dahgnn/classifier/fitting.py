@@ -46,6 +46,7 @@ from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.graph.recall import SearchReport
 from dahgnn.graph.scaling import Scaling
 from dahgnn.graph.sharded import FoundInShards, find_neighbours_in_shards
+from dahgnn.kernels.cpu.memory import release_memory
 from dahgnn.nn.model import DAHGNN
 from dahgnn.threads import workers_for
 from dahgnn.training.batches import BatchRoom
@@ -339,6 +340,8 @@ class Fitter:
         """Train the networks, each without the held-out rows of its split, and combine them with experts."""
         await_device(self.device)
         trained, density = self._train(networks, splits, seeds, listen)
+        if self.workplace.plan.on_disk:
+            release_memory()
         networks = [network.cpu().eval() for network in networks[: len(trained.logits)]]
         known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)
         everybody = list(range(len(networks)))

@@ -67,13 +67,14 @@ class MappedFile:
     """
 
     def __init__(self, X: object) -> None:
-        while isinstance(X, np.ndarray) and not isinstance(X, np.memmap):
-            X = X.base
-        name = getattr(X, "filename", None) if isinstance(X, np.memmap) else None
+        rows: object = X
+        while isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap):
+            rows = rows.base
+        name = rows.filename if isinstance(rows, np.memmap) else None
         self.path = None if name is None else Path(name)
         self._before = self._look()
-        if isinstance(X, np.memmap) and self._before is not None:
-            needed = X.offset + X.nbytes
+        if isinstance(rows, np.memmap) and self._before is not None:
+            needed = rows.offset + rows.nbytes
             if self._before.st_size < needed:
                 expected = f"{needed:,} bytes, as when it was opened"
                 raise ValueError(
@@ -87,8 +88,8 @@ class MappedFile:
             return  # the rows are still those of the old file, which has no name any more
         if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
             raise ValueError(
-                f"The file {self.path} must stay the same while it is read. Got another one at the end than at "
-                "the start. Leave it alone, and fit anew."
+                f"The file {self.path} must stay the same while it is read. Got another one at the end than "
+                "at the start. Leave it alone, and fit anew."
             )
 
     def _look(self) -> os.stat_result | None:
