@@ -32,9 +32,9 @@ _A_ROW_ON_DISK, _A_NEIGHBOUR_ON_DISK = 350, 36
 # Bytes of a number of the unknowns that conjugate gradients find together, and how many that are at the most.
 _AN_UNKNOWN, _MOST_UNKNOWNS = 28, 1 << 26
 # Bytes of a row while messages pass over the whole hypergraph at once, and of a node that a batch reaches.
-_A_ROW_AT_ONCE, _A_REACHED = 3800, 2300
+_A_ROW_AT_ONCE, _A_REACHED = 3800, 2400
 # Nodes that each labelled row of a batch reaches among very many rows with ten neighbours each.
-_REACHED = 16_000
+_REACHED = 12_500
 # Bytes that a fit needs however few rows it has.
 _ALWAYS = 600 << 20
 # Labelled rows of a batch, where nobody says it.
