@@ -39,7 +39,8 @@ def test_similarities_are_those_of_calder_et_al():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("pairs", [1 << 22, 7])
 def test_similarities_and_their_spread_are_those_of_a_dense_matrix(dtype, pairs, monkeypatch):
-    monkeypatch.setattr("dahgnn.graph.diffusion._PAIRS", pairs)
+    monkeypatch.setattr("dahgnn.graph.similarities._PAIRS", pairs)
+    monkeypatch.setattr("dahgnn.graph.diffusion._AT_ONCE", pairs)
     generator = torch.Generator().manual_seed(0)
     # Rows that name a node twice, or themselves, and nodes that nobody names.
     indices = torch.randint(0, 30, (50, 4), generator=generator)
@@ -173,7 +174,8 @@ def test_poisson_learning_of_several_problems_solves_each_of_their_systems(dampi
 @pytest.mark.usefixtures("_some_at_a_time")
 @pytest.mark.parametrize("pairs", [1 << 22, 7])
 def test_neither_an_order_nor_files_change_what_comes(pairs, tmp_path, monkeypatch):
-    monkeypatch.setattr("dahgnn.graph.diffusion._PAIRS", pairs)
+    monkeypatch.setattr("dahgnn.graph.similarities._PAIRS", pairs)
+    monkeypatch.setattr("dahgnn.graph.diffusion._AT_ONCE", pairs)
     plain, given = some_graph(), some_problems()
     order = torch.randperm(40, generator=torch.Generator().manual_seed(0)).to(torch.int32)
     priors = torch.from_numpy(some_priors(len(given)))

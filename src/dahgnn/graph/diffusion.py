@@ -20,6 +20,14 @@ from torch import Tensor
 
 from dahgnn.files.scratch import IN_MEMORY, Scratch
 from dahgnn.graph.neighbours import Neighbors
+from dahgnn.graph.similarities import (
+    directed_similarities,
+    numpy_type,
+    reordered,
+    scaled,
+    stored,
+    sums_of_rows,
+)
 from dahgnn.kernels.cpu.memory import kept_memory
 from dahgnn.ops.matrices import MANY_ROWS, sparse_product
 from dahgnn.threads import threads_for
@@ -40,20 +48,13 @@ _MOST_STEPS, _MOST_STEPS_OF_MANY = 2000, 100
 _MANY = 200_000
 # Steps after which a GPU is asked whether it is enough: the host waits for the answer.
 _STEPS_A_LOOK = 6
-# Pairs that are weighed at a time, where there may be very many of them.
-_PAIRS = 1 << 22
+# Rows, or numbers of them, that are looked at at a time.
+_AT_ONCE = 1 << 22
 # Share of the degrees that is added to Poisson learning's Laplacian. It makes the system positive, so that a
 # component without a label is no special case, and keeps far labels from counting as much as near ones.
 POISSON_DAMPING = 0.01
 # Numbers of a vector of unknowns at the most, of which conjugate gradients hold five.
 _MOST_NUMBERS = 1 << 26
-
-
-def similarities_of(neighbors: Neighbors) -> Array:
-    """Return exp(−4 d² / d_k²), how similar each row is to its neighbours, (n, k); d_k is the greatest."""
-    distances = neighbors.distances.double().cpu().numpy()
-    farthest = distances.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(-4 * (distances / np.where(farthest > 0, farthest, 1)) ** 2))
 
 
 class Given(NamedTuple):
@@ -107,7 +108,7 @@ class SimilarityGraph:
         These are the weights of Calder et al. (2020). A row that is among its own neighbours is not similar
         to itself: it would count in its degree and tell nothing.
         """
-        directed = _directed(neighbors, _numpy_type(where.get("dtype", torch.float64)))
+        directed = directed_similarities(neighbors, numpy_type(where.get("dtype", torch.float64)))
         both = directed + directed.T
         both.data /= 2
         return cls.from_matrix(both, **where)
@@ -115,8 +116,8 @@ class SimilarityGraph:
     @classmethod
     def from_matrix(cls, similarities: csr_array, **where: Any) -> SimilarityGraph:
         """Take a symmetric sparse matrix of non-negative numbers."""
-        degrees = _sums_of_rows(similarities)
-        kept = _stored(similarities, where.get("scratch", IN_MEMORY))
+        degrees = sums_of_rows(similarities)
+        kept = stored(similarities, where.get("scratch", IN_MEMORY))
         return cls(kept, np.where(degrees > 0, degrees, 1), **where)
 
     def __len__(self) -> int:
@@ -235,7 +236,7 @@ class SimilarityGraph:
 
     def _add_priors(self, right: Tensor, priors: Tensor, strength: float) -> None:
         """Add λ D^(1/2) p to the right-hand sides, some rows at a time: (n, problems, c) all of them."""
-        step = max(1, _PAIRS // max(1, right[0].numel()))
+        step = max(1, _AT_ONCE // max(1, right[0].numel()))
         for start in range(0, len(right), step):
             rows = slice(start, start + step)
             there = priors[rows if self._nodes is None else self._nodes[rows].to(priors.device)]
@@ -255,8 +256,8 @@ class SimilarityGraph:
         if nodes is None:
             found[:, problems, classes] = solved
             return found
-        for start in range(0, len(nodes), _PAIRS):
-            found[nodes[start : start + _PAIRS], problems, classes] = solved[start : start + _PAIRS]
+        for start in range(0, len(nodes), _AT_ONCE):
+            found[nodes[start : start + _AT_ONCE], problems, classes] = solved[start : start + _AT_ONCE]
         return found
 
     def _divided(self, given: Sequence[Given]) -> Iterator[tuple[Sequence[Given], slice, slice]]:
@@ -325,9 +326,9 @@ class SimilarityGraph:
     @cached_property
     def _spread(self) -> Callable[[Tensor], Tensor]:
         """What multiplies vectors (n, problems, c) with S = D^(-1/2) W D^(-1/2), in the order of the rows."""
-        matrix = _scaled(self.similarities, 1 / np.sqrt(self.degrees), _numpy_type(self.dtype))
+        matrix = scaled(self.similarities, 1 / np.sqrt(self.degrees), numpy_type(self.dtype))
         if self.order is not None and self._rows is not None:
-            matrix = _stored(_reordered(matrix, self.order.numpy(), self._rows.numpy()), self.scratch)
+            matrix = stored(reordered(matrix, self.order.numpy(), self._rows.numpy()), self.scratch)
         else:  # the places are those of the similarities
             matrix.data = self.scratch.store(torch.from_numpy(matrix.data)).numpy()
         if self.device.type == "cpu":
@@ -342,105 +343,6 @@ class SimilarityGraph:
                 device=self.device,
             )
         return lambda vectors: (there @ vectors.flatten(1)).view_as(vectors)
-
-
-def _numpy_type(dtype: torch.dtype) -> type[np.floating[Any]]:
-    return np.float64 if dtype == torch.float64 else np.float32
-
-
-def _stored(matrix: csr_array, scratch: Scratch) -> csr_array:
-    """Return a sparse matrix whose arrays are in files, if they are large and there is a place for them."""
-    if not scratch.is_on_disk:
-        return matrix
-    for name in ("data", "indices", "indptr"):
-        setattr(matrix, name, scratch.store(torch.from_numpy(getattr(matrix, name))).numpy())
-    return matrix
-
-
-def _directed(neighbors: Neighbors, dtype: type[np.floating[Any]]) -> csr_array:
-    """Return how similar each row is to its neighbours, (n, n); a row is not similar to itself."""
-    from scipy.sparse import csr_array
-
-    n, k = neighbors.indices.shape
-    # SciPy computes with four bytes for a place where all places fit, the twice as many of the sum as well.
-    places = np.int32 if 2 * n * k < 2**31 else np.int64
-    weights, there = np.empty((n, k), dtype), np.empty((n, k), places)
-    step = max(1, _PAIRS // k)
-    for start in range(0, n, step):
-        some = Neighbors(neighbors.indices[start : start + step], neighbors.distances[start : start + step])
-        weights[start : start + step] = similarities_of(some)
-        there[start : start + step] = some.indices.cpu().numpy()
-    offsets = np.arange(0, n * k + 1, k, dtype=places)
-    directed = csr_array((weights.ravel(), there.ravel(), offsets), shape=(n, n))
-    directed.sum_duplicates()  # sorts the places of each row as well
-    return _without_diagonal(directed) if directed.diagonal().any() else directed
-
-
-def _without_diagonal(matrix: csr_array) -> csr_array:
-    """Return a sparse matrix without the entries of its diagonal."""
-    from scipy.sparse import csr_array
-
-    owners = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
-    others = owners != matrix.indices
-    counts = np.bincount(owners[others], minlength=matrix.shape[0])
-    offsets = np.concatenate([[0], counts.cumsum()]).astype(matrix.indptr.dtype)
-    return csr_array((matrix.data[others], matrix.indices[others], offsets), shape=matrix.shape)
-
-
-def _blocks_of_rows(matrix: csr_array) -> Iterator[tuple[slice, slice]]:
-    """Yield rows and their entries, some at a time, so that what is computed of them is never large."""
-    n = matrix.shape[0]
-    step = max(1, _PAIRS * n // max(matrix.nnz, 1))
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        yield slice(start, stop), slice(int(matrix.indptr[start]), int(matrix.indptr[stop]))
-
-
-def _sums_of_rows(matrix: csr_array) -> Array:
-    """Return the sums of the rows in float64, whatever the type of the entries."""
-    sums = np.zeros(matrix.shape[0])
-    for rows, entries in _blocks_of_rows(matrix):
-        sizes = np.diff(matrix.indptr[rows.start : rows.stop + 1])
-        owners = np.repeat(np.arange(len(sizes)), sizes)
-        sums[rows] = np.bincount(owners, matrix.data[entries], minlength=len(sizes))
-    return sums
-
-
-def _scaled(matrix: csr_array, factors: Array, dtype: type[np.floating[Any]]) -> csr_array:
-    """Return a sparse matrix with rows and columns multiplied by factors (n,); it shares the places."""
-    from scipy.sparse import csr_array
-
-    data = np.empty(matrix.nnz, dtype)
-    for rows, entries in _blocks_of_rows(matrix):
-        sizes = np.diff(matrix.indptr[rows.start : rows.stop + 1])
-        own = np.repeat(factors[rows], sizes)
-        data[entries] = own * matrix.data[entries] * factors[matrix.indices[entries]]
-    return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _reordered(matrix: csr_array, nodes: NDArray[Any], rows: NDArray[Any]) -> csr_array:
-    """Return a sparse matrix whose rows and columns stand in another order.
-
-    Parameters
-    ----------
-    matrix : csr_array, (n, n)
-        As nodes come.
-    nodes, rows : array of int, (n,)
-        The node of each new row, and the new row of each node.
-    """
-    from scipy.sparse import csr_array
-
-    sizes = np.diff(matrix.indptr)[nodes]
-    offsets = np.concatenate([[0], sizes.cumsum()]).astype(matrix.indptr.dtype)
-    data, columns = np.empty_like(matrix.data), np.empty_like(matrix.indices)
-    step = max(1, _PAIRS * len(nodes) // max(matrix.nnz, 1))
-    for start in range(0, len(nodes), step):
-        part = slice(start, start + step)
-        first, own = int(offsets[start]), sizes[part].astype(np.int64)
-        here = np.arange(own.sum()) + np.repeat(matrix.indptr[nodes[part]] - (own.cumsum() - own), own)
-        there = slice(first, first + len(here))
-        data[there], columns[there] = matrix.data[here], rows[matrix.indices[here]]
-    return csr_array((data, columns, offsets), shape=matrix.shape)
 
 
 def _solve(multiply: Callable[[Tensor, Tensor], Tensor], right: Tensor) -> Tensor:
