@@ -247,7 +247,8 @@ def extrapolate(costs: Costs, task: Task, cluster: Cluster) -> Extrapolation:
 def count_bytes(costs: Costs, task: Task, cluster: Cluster, updates: int) -> dict[str, float]:
     """Return the bytes on disks, over the network, and in memory of one machine, by name."""
     candidates = count_candidates(task.k, task.n)
-    resources = ResourceConfig(memory=cluster.memory, search="ivf", batch=task.batch)
+    own = max(1, task.batch // cluster.machines)  # the part of a batch that a machine's processes have
+    resources = ResourceConfig(memory=cluster.memory, search="ivf", batch=own)
     plan = make_plan(task.n, task.d, task.classes, task.k, resources, torch.device("cpu"))
     return {
         "features": 4.0 * task.n * task.d,

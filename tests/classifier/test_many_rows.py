@@ -102,6 +102,23 @@ def test_rows_of_a_file_are_not_copied_into_memory(table, usual, tmp_path, on_di
     np.testing.assert_array_equal(mapped, table[0])
 
 
+def test_a_mapped_file_that_changes_while_it_is_scaled_ends_the_fit(table, tmp_path, monkeypatch):
+    np.save(tmp_path / "rows.npy", table[0])
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    scale = estimator.choose_scaling
+
+    def change(*given):
+        os.utime(tmp_path / "rows.npy", ns=(1, 1))
+        return scale(*given)
+
+    monkeypatch.setattr(estimator, "choose_scaling", change)
+    with pytest.raises(ValueError, match=r"rows.npy must stay the same while it is read"):
+        DAHGNNClassifier(training=QUICK, networks=1, random_state=0).fit(mapped, table[1])
+    os.truncate(tmp_path / "rows.npy", 1000)
+    with pytest.raises(ValueError, match=r"rows.npy must have .* bytes, as when it was opened. Got 1,000"):
+        DAHGNNClassifier(training=QUICK, networks=1, random_state=0).fit(mapped, table[1])
+
+
 def test_what_lies_in_files_can_be_saved(table, on_disk, tmp_path):
     found = fit(table, batch=16)
     save_classifier(found, tmp_path / "model.safetensors")

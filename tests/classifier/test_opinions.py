@@ -20,9 +20,10 @@ from dahgnn.classifier.opinions import (
     usual_potential,
 )
 from dahgnn.classifier.stacking import CANDIDATES, Candidate
-from dahgnn.graph.diffusion import SimilarityGraph, similarities_of
+from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.local_scale import LocalScale
 from dahgnn.graph.neighbours import build_search
+from dahgnn.graph.similarities import similarities_of
 
 N, CLASSES = 60, 3
 # Those that there are without a given hypergraph.

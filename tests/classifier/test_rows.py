@@ -1,11 +1,13 @@
 """The rows that a classifier is given."""
 
+import os
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
-from dahgnn.classifier.rows import read_rows
+from dahgnn.classifier.rows import MappedFile, read_rows
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -28,3 +30,39 @@ def test_numbers_beyond_single_precision_are_refused():
         read_rows(BaseEstimator(), [[1e38], [0.0]], reset=True)
     with pytest.raises(ValueError, match="of at most 1,073,741,824 numbers, zeros included"):
         read_rows(BaseEstimator(), csr_array((10, 2**31), dtype=np.float32), reset=True)
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    np.save(tmp_path / "rows.npy", np.ones((100, 4)))
+    return np.load(tmp_path / "rows.npy", mmap_mode="r")
+
+
+def test_a_mapped_file_that_was_cut_is_refused_before_it_is_read(mapped):
+    os.truncate(mapped.filename, 1000)
+    for rows in (mapped, np.asarray(mapped)):
+        with pytest.raises(ValueError, match=r"rows.npy must have 3,328 bytes, .* Got 1,000. Write it anew"):
+            MappedFile(rows)
+
+
+def test_a_mapped_file_that_changes_meanwhile_is_refused(mapped, tmp_path):
+    file = MappedFile(np.asarray(mapped)[:50])
+    file.check_unchanged()
+    written = np.load(tmp_path / "rows.npy", mmap_mode="r+")
+    written[0, 0] = 7
+    written.flush()
+    os.utime(mapped.filename, ns=(1, 1))
+    with pytest.raises(ValueError, match=r"rows.npy must stay the same while it is read. .* fit anew"):
+        file.check_unchanged()
+
+
+def test_a_file_with_another_in_its_place_and_rows_of_no_file_are_left_alone(mapped, tmp_path):
+    file = MappedFile(mapped)
+    np.save(tmp_path / "new.npy", np.zeros((2, 4)))
+    (tmp_path / "new.npy").replace(tmp_path / "rows.npy")
+    file.check_unchanged()
+    (tmp_path / "rows.npy").unlink()
+    file.check_unchanged()
+    assert mapped[0, 0] == 1
+    MappedFile([[1.0]]).check_unchanged()
+    MappedFile(np.ones((2, 2))).check_unchanged()

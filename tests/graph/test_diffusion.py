@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 import torch
+from file_backed import is_in
 from scipy.sparse import block_diag, csr_array
 
+from dahgnn.files.scratch import Scratch
 from dahgnn.graph import diffusion
 from dahgnn.graph.diffusion import Given, SimilarityGraph
 from dahgnn.graph.neighbours import Neighbors, knn
@@ -37,7 +39,8 @@ def test_similarities_are_those_of_calder_et_al():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("pairs", [1 << 22, 7])
 def test_similarities_and_their_spread_are_those_of_a_dense_matrix(dtype, pairs, monkeypatch):
-    monkeypatch.setattr("dahgnn.graph.diffusion._PAIRS", pairs)
+    monkeypatch.setattr("dahgnn.graph.similarities._PAIRS", pairs)
+    monkeypatch.setattr("dahgnn.graph.diffusion._AT_ONCE", pairs)
     generator = torch.Generator().manual_seed(0)
     # Rows that name a node twice, or themselves, and nodes that nobody names.
     indices = torch.randint(0, 30, (50, 4), generator=generator)
@@ -166,6 +169,27 @@ def test_poisson_learning_of_several_problems_solves_each_of_their_systems(dampi
         expected = np.linalg.solve(laplacian + damping * np.diag(weights.sum(1)), right)
         np.testing.assert_allclose(found[:, problem], expected, atol=1e-3 * np.abs(expected).max())
     assert not found[:, 3].any()  # a single label is its own mean
+
+
+@pytest.mark.usefixtures("_some_at_a_time")
+@pytest.mark.parametrize("pairs", [1 << 22, 7])
+def test_neither_an_order_nor_files_change_what_comes(pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr("dahgnn.graph.similarities._PAIRS", pairs)
+    monkeypatch.setattr("dahgnn.graph.diffusion._AT_ONCE", pairs)
+    plain, given = some_graph(), some_problems()
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(0)).to(torch.int32)
+    priors = torch.from_numpy(some_priors(len(given)))
+    with Scratch(tmp_path, large=1) as scratch:
+        ordered = SimilarityGraph.from_matrix(plain.similarities, order=order, scratch=scratch)
+        for strength, those in ((0.0, None), (0.1, priors)):
+            found = ordered.smooth_all(given, those, strength)
+            torch.testing.assert_close(found, plain.smooth_all(given, those, strength))
+            assert is_in(found, tmp_path)  # it streams to the disk
+        torch.testing.assert_close(ordered.spread_poisson_all(given), plain.spread_poisson_all(given))
+        matrix = ordered._spread(torch.eye(40, dtype=torch.float64).unsqueeze(2)).squeeze(2)
+        there = plain._spread(torch.eye(40, dtype=torch.float64).unsqueeze(2)).squeeze(2)
+        assert torch.equal(matrix, there[order.long()][:, order.long()])
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.1, 3.0])

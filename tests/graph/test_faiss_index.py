@@ -36,6 +36,22 @@ def test_an_index_in_a_file_finds_the_same(kind, tmp_path):
     assert set(found.unique().tolist()) <= {-1, *kept.tolist()}
 
 
+def test_lists_give_an_order_in_which_near_points_are_near_each_other(tmp_path):
+    points = clustered(2000)
+    for kept in (None, torch.arange(0, 2000, 2)):
+        index = FaissIndex.build("ivf", points, kept, 0)
+        order = index.order.long()
+        assert torch.equal(order.sort().values, torch.arange(2000))
+        own = points[order[: 2000 if kept is None else 1000]]
+        if kept is not None:  # what the index does not hold comes last
+            assert bool((order[:1000] % 2 == 0).all())
+        apart = (own[1:] - own[:-1]).norm(dim=1).mean()
+        assert apart < 0.7 * (points[1:] - points[:-1]).norm(dim=1).mean()
+        index.write(tmp_path)
+        assert torch.equal(FaissIndex.open(tmp_path).order, index.order)
+    assert FaissIndex.build("hnsw", points, None, 0).order is None
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_highest_effort_finds_the_nearest(kind):
     points = clustered(500)

@@ -8,6 +8,7 @@ from torch.nn.functional import elu
 from dahgnn.kernels.cpu import launch
 from dahgnn.kernels.incidence import Segments
 from dahgnn.kernels.protocol import Mask
+from dahgnn.ops import fused
 from dahgnn.ops.backend import using
 from dahgnn.ops.dropout import drop_units
 from dahgnn.ops.fused import Factor, activated_products, attend_rows, similarity_to
@@ -194,7 +195,9 @@ def test_one_direction_of_a_layer_is_that_of_its_twin(dtype, heads, units, name,
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.parametrize("delta", [-1.0, 0.2, 1.0])
 @pytest.mark.parametrize(("heads", "units"), [(1, 10), (4, 8), (3, 5)])
-def test_the_first_rows_are_as_similar_as_among_all(backend, delta, heads, units):
+@pytest.mark.parametrize("rows_at_once", [1 << 16, 5])
+def test_the_first_rows_are_as_similar_as_among_all(backend, delta, heads, units, rows_at_once, monkeypatch):
+    monkeypatch.setattr(fused, "_ROWS_AT_ONCE", rows_at_once)
     hypergraph = HYPERGRAPHS["centred"]()
     near, converse = hypergraph.neighbourhood("shared")
     rows = normal(hypergraph.n_nodes, heads, units)

@@ -18,11 +18,11 @@ from dahgnn.classifier.opinions import potential_distributions, smooth_new, usua
 from dahgnn.classifier.stacking import AROUND, Candidate, Stack
 from dahgnn.files.scratch import IN_MEMORY, Scratch
 from dahgnn.graph.copies import hash_rows
-from dahgnn.graph.diffusion import similarities_of
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.local_scale import LocalScale
 from dahgnn.graph.neighbours import Neighbors, NeighborSearch, build_search
 from dahgnn.graph.scaling import Scaling
+from dahgnn.graph.similarities import similarities_of
 from dahgnn.nn.induction import Induction, evaluate_all
 from dahgnn.nn.model import DAHGNN
 

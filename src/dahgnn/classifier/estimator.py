@@ -46,7 +46,7 @@ from dahgnn.classifier.labels import (
     weigh_rows,
 )
 from dahgnn.classifier.plan import BATCH, Plan, make_plan
-from dahgnn.classifier.rows import read_rows
+from dahgnn.classifier.rows import MappedFile, read_rows
 from dahgnn.classifier.stacking import say_combination
 from dahgnn.classifier.stages import count_networks
 from dahgnn.classifier.startup import starting_device
@@ -59,6 +59,7 @@ from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.local_scale import METRICS
 from dahgnn.graph.neighbours import Neighbors
 from dahgnn.graph.scaling import choose_scaling
+from dahgnn.kernels.cpu.memory import release_memory
 from dahgnn.nn.model import DAHGNN
 from dahgnn.progress import Progress
 from dahgnn.threads import threads_for
@@ -284,6 +285,7 @@ class DAHGNNClassifier(
             stack.enter_context(keeping_last_fit(self))
             stack.enter_context(torch.inference_mode(False))  # whose tensors cannot be trained
             stack.enter_context(starting_device(self._device()))
+            file = MappedFile(X)
             rows = read_rows(self, X, reset=True)
             classes, labels = encode_labels(y, len(rows))
             stack.enter_context(threads_for(len(rows), self._wanted_threads()))
@@ -297,6 +299,7 @@ class DAHGNNClassifier(
                 tell("%s", sentence)
             scratch = stack.enter_context(plan.scratch())
             given = self._scale(rows, classes, labels, sample_weight, scratch)
+            file.check_unchanged()
             searched = neighbors is None and hypergraph is None
             folder = stack.enter_context(_work_folder(plan, given, settings, world, searched))
             n, width = given.features.shape
@@ -305,6 +308,8 @@ class DAHGNNClassifier(
             tell("Find the neighbours of %d rows", n)
             workplace = Workplace(plan=plan, scratch=scratch, folder=folder, world=world, progress=progress)
             adopted = self._surroundings(given, neighbors, hypergraph, splits, workplace)
+            if plan.on_disk:
+                release_memory()
             if adopted.decision:
                 tell("%s", adopted.decision)
             fitter = Fitter(

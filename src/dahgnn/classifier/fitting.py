@@ -46,6 +46,7 @@ from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.graph.recall import SearchReport
 from dahgnn.graph.scaling import Scaling
 from dahgnn.graph.sharded import FoundInShards, find_neighbours_in_shards
+from dahgnn.kernels.cpu.memory import release_memory
 from dahgnn.nn.model import DAHGNN
 from dahgnn.threads import workers_for
 from dahgnn.training.batches import BatchRoom
@@ -190,17 +191,22 @@ def find_surroundings(
     plain: Neighbors | None
     scales: Tensor | None
     report: SearchReport | None = None
+    order: Tensor | None = None
     if given is not None:
         found, plain, scales = measure_neighbors(given, features), None, None
     elif plan.search == "exact" and not plan.on_disk:
         found, plain, scales = find_neighbors(features, k, metric, plan.device)
     else:
-        found, plain, scales, report = _find_in_shards(features, k, metric, workplace)
+        found, plain, scales, report, order = _find_in_shards(features, k, metric, workplace)
     hypergraph = hypergraph_from_neighbors(found, scratch)
     if int(hypergraph.hyperedge_degrees.max()) < 2:
         raise bad_value("neighbors", "fit", "other rows", "each row alone")
     build_graph = partial(
-        SimilarityGraph.from_neighbors, device=plan.device, dtype=torch.float32, scratch=scratch
+        SimilarityGraph.from_neighbors,
+        device=plan.device,
+        dtype=torch.float32,
+        scratch=scratch,
+        order=order,
     )
     return Surroundings(
         hypergraph=hypergraph,
@@ -334,6 +340,8 @@ class Fitter:
         """Train the networks, each without the held-out rows of its split, and combine them with experts."""
         await_device(self.device)
         trained, density = self._train(networks, splits, seeds, listen)
+        if self.workplace.plan.on_disk:
+            release_memory()
         networks = [network.cpu().eval() for network in networks[: len(trained.logits)]]
         known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)
         everybody = list(range(len(networks)))
@@ -416,7 +424,7 @@ class Fitter:
             hypergraph,
             self.training,
             self.device,
-            sampling=Sampling(batch=batch),
+            sampling=Sampling(batch=batch, prefetch=1),  # each that is prepared has to be in memory
             scratch=place.scratch,
             world=place.world,
         )

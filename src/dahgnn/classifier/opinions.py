@@ -5,7 +5,7 @@ All experts but the networks are fitted to several parts of the labels at once, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,20 +217,25 @@ class Opinions:
         """Spread the labels of each part by Poisson learning, (n, parts, c)."""
         potentials = graph.spread_poisson_all(self._given)
         self.potentials[name] = self.scratch.store(potentials[:, -1].cpu().contiguous()).numpy()
-        return potential_distributions(potentials)
+        return potential_distributions(potentials, scratch=self.scratch)
 
 
 def predict_in_blocks(model: Model, features: Tensor, scratch: Scratch = IN_MEMORY) -> Tensor:
     """Return what a model says of many rows (n, d) by each part, (n, parts, c)."""
-    if len(features) <= _ROWS_AT_ONCE:
-        return model.predict(features)
-    first = model.predict(features[:_ROWS_AT_ONCE])
+    return _in_blocks(model.predict, features, scratch)
+
+
+def _in_blocks(change: Callable[[Tensor], Tensor], values: Tensor, scratch: Scratch) -> Tensor:
+    """Return what many rows become, some of them at a time."""
+    if len(values) <= _ROWS_AT_ONCE:
+        return change(values)
+    first = change(values[:_ROWS_AT_ONCE])
     if first.is_cuda:  # whose memory no file can stand in for
-        return torch.cat([model.predict(some) for some in features.split(_ROWS_AT_ONCE)])
-    said = scratch.empty((len(features), *first.shape[1:]), first.dtype)
+        return torch.cat([change(some) for some in values.split(_ROWS_AT_ONCE)])
+    said = scratch.empty((len(values), *first.shape[1:]), first.dtype)
     said[:_ROWS_AT_ONCE] = first
-    for start in range(_ROWS_AT_ONCE, len(features), _ROWS_AT_ONCE):
-        said[start : start + _ROWS_AT_ONCE] = model.predict(features[start : start + _ROWS_AT_ONCE])
+    for start in range(_ROWS_AT_ONCE, len(values), _ROWS_AT_ONCE):
+        said[start : start + _ROWS_AT_ONCE] = change(values[start : start + _ROWS_AT_ONCE])
     return said
 
 
@@ -241,7 +246,9 @@ def _sample_others(known: Known, n: int) -> Array:
     return np.sort(np.random.default_rng(0).choice(others, count, replace=False))
 
 
-def potential_distributions(potentials: Tensor, usual: Tensor | None = None) -> Tensor:
+def potential_distributions(
+    potentials: Tensor, usual: Tensor | None = None, scratch: Scratch = IN_MEMORY
+) -> Tensor:
     """Return potentials (n, parts, c) as distributions.
 
     Parameters
@@ -250,9 +257,15 @@ def potential_distributions(potentials: Tensor, usual: Tensor | None = None) -> 
         Of Poisson learning.
     usual : Tensor, (parts, 1), optional
         Their usual size, if these are the potentials of other rows: see `usual_potential`.
+    scratch : Scratch
+        Where those of many rows are kept.
     """
     usual = usual_potential(potentials) if usual is None else usual
-    return (_SHARPNESS * potentials / usual).clamp(-30, 30).softmax(2)
+
+    def change(some: Tensor) -> Tensor:
+        return (_SHARPNESS * some / usual).clamp(-30, 30).softmax(2)
+
+    return _in_blocks(change, potentials, scratch)
 
 
 def usual_potential(potentials: Tensor) -> Tensor:

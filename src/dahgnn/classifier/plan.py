@@ -26,14 +26,19 @@ _SHARE = 0.7
 # Bytes of a row at the most while a fit has everything in memory: for each class, for each neighbour,
 # and besides; the features are counted apart.
 _A_CLASS, _A_NEIGHBOUR, _A_ROW = 220, 300, 1200
-# Bytes of a row where large arrays are in files: for conjugate gradients, and for who is in which hyperedge.
-_A_CLASS_ON_DISK, _A_NEIGHBOUR_ON_DISK, _A_ROW_ON_DISK = 24, 70, 180
-# Bytes of a row while messages pass over the whole hypergraph at once, and of a batch of any number of rows.
-_A_ROW_AT_ONCE, _A_BATCH = 3200, 1200 << 20
+# Bytes of a row where large arrays are in files: labels, scales and degrees, all along; and of a neighbour
+# while the graph is put together.
+_A_ROW_ON_DISK, _A_NEIGHBOUR_ON_DISK = 350, 36
+# Bytes of a number of the unknowns that conjugate gradients find together, and how many that are at the most.
+_AN_UNKNOWN, _MOST_UNKNOWNS = 28, 1 << 26
+# Bytes of a row while messages pass over the whole hypergraph at once, and of a node that a batch reaches.
+_A_ROW_AT_ONCE, _A_REACHED = 3800, 2400
+# Nodes that each labelled row of a batch reaches among very many rows with ten neighbours each.
+_REACHED = 12_500
 # Bytes that a fit needs however few rows it has.
 _ALWAYS = 600 << 20
 # Labelled rows of a batch, where nobody says it.
-BATCH = 256
+BATCH = 128
 # Rows from which on the plan is worth a word.
 _MANY = 100_000
 # Seconds for a row: of one update, and for each class of all experts and the smoothing. They were measured on
@@ -146,13 +151,12 @@ def make_plan(
     search = choose_search(n, d, device, resources.search)
     index = 4 * n * d if search != "exact" else 0
     in_memory = _ALWAYS + index + n * (4 * d + _A_CLASS * n_classes + _A_NEIGHBOUR * k + _A_ROW)
-    on_disk = in_memory > budget
-    on_the_way = (
-        _ALWAYS + index + n * (_A_CLASS_ON_DISK * n_classes + _A_NEIGHBOUR_ON_DISK * k + _A_ROW_ON_DISK)
-    )
-    at_once, in_batches = on_the_way + n * _A_ROW_AT_ONCE, on_the_way + _A_BATCH
-    batch = resources.batch
-    if not isinstance(batch, int):
+    on_disk, said = in_memory > budget, resources.batch
+    likely = said if isinstance(said, int) and said else BATCH
+    at_once, in_batches = _needs_on_disk(n, n_classes, k, networks, index, likely)
+    if isinstance(said, int):
+        batch = said
+    else:
         batch = BATCH if on_disk and at_once > budget and device.type == "cpu" else 0
     memory = in_memory
     if on_disk:
@@ -175,6 +179,21 @@ def make_plan(
         folder=folder,
         resources=resources,
     )
+
+
+def _needs_on_disk(n: int, n_classes: int, k: int, networks: int, index: int, batch: int) -> tuple[int, int]:
+    """Return the bytes that a fit needs at the most with large arrays in files: all at once, and in batches.
+
+    What is searched, put together, trained and solved is in memory one after the other, so that the largest
+    of them counts.
+    """
+    always = _ALWAYS + n * _A_ROW_ON_DISK
+    unknowns = min(n * (networks + 1) * n_classes, _MOST_UNKNOWNS)
+    others = max(index, n * k * _A_NEIGHBOUR_ON_DISK, unknowns * _AN_UNKNOWN)
+    # Of so many draws with the same chances, so many nodes are different.
+    draws = batch * _REACHED * (k / 10) ** 3
+    reached = -n * math.expm1(-draws / n)
+    return always + max(others, n * _A_ROW_AT_ONCE), always + max(others, int(reached * _A_REACHED))
 
 
 def _check_room(needed: int, budget: int, was_said: bool) -> None:

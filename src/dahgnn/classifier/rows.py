@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,3 +50,51 @@ def read_rows(classifier: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArra
     if largest > _LARGEST:
         raise bad_value("X", "DAHGNNClassifier", "in the range of float32", f"{largest:g}")
     return np.ascontiguousarray(rows)
+
+
+class MappedFile:
+    """The file that rows are mapped from, if they are, which must stay as it is while they are read.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or DataFrame, (n, d)
+        The rows as a user gives them.
+
+    Raises
+    ------
+    ValueError
+        If the file is shorter than the rows: to read them would end the process.
+    """
+
+    def __init__(self, X: object) -> None:
+        rows: object = X
+        while isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap):
+            rows = rows.base
+        name = rows.filename if isinstance(rows, np.memmap) else None
+        self.path = None if name is None else Path(name)
+        self._before = self._look()
+        if isinstance(rows, np.memmap) and self._before is not None:
+            needed = rows.offset + rows.nbytes
+            if self._before.st_size < needed:
+                expected = f"{needed:,} bytes, as when it was opened"
+                raise ValueError(
+                    f"The file {self.path} must have {expected}. Got {self._before.st_size:,}. Write it anew."
+                )
+
+    def check_unchanged(self) -> None:
+        """Refuse rows that may be partly old and partly new."""
+        now, before = self._look(), self._before
+        if now is None or before is None or now.st_ino != before.st_ino:
+            return  # the rows are still those of the old file, which has no name any more
+        if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+            raise ValueError(
+                f"The file {self.path} must stay the same while it is read. Got another one at the end than "
+                "at the start. Leave it alone, and fit anew."
+            )
+
+    def _look(self) -> os.stat_result | None:
+        """Return what is known of the file, None where there is none."""
+        try:
+            return None if self.path is None else self.path.stat()
+        except OSError:
+            return None

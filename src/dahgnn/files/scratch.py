@@ -21,7 +21,7 @@ from torch import Tensor
 from dahgnn.checks import check_count
 
 # Bytes from which on an array is worth a file.
-_LARGE = 1 << 26
+_LARGE = 1 << 24
 
 _NUMPY = {
     torch.float32: np.float32,

@@ -20,6 +20,14 @@ from torch import Tensor
 
 from dahgnn.files.scratch import IN_MEMORY, Scratch
 from dahgnn.graph.neighbours import Neighbors
+from dahgnn.graph.similarities import (
+    directed_similarities,
+    numpy_type,
+    reordered,
+    scaled,
+    stored,
+    sums_of_rows,
+)
 from dahgnn.kernels.cpu.memory import kept_memory
 from dahgnn.ops.matrices import MANY_ROWS, sparse_product
 from dahgnn.threads import threads_for
@@ -40,20 +48,13 @@ _MOST_STEPS, _MOST_STEPS_OF_MANY = 2000, 100
 _MANY = 200_000
 # Steps after which a GPU is asked whether it is enough: the host waits for the answer.
 _STEPS_A_LOOK = 6
-# Pairs that are weighed at a time, where there may be very many of them.
-_PAIRS = 1 << 22
+# Rows, or numbers of them, that are looked at at a time.
+_AT_ONCE = 1 << 22
 # Share of the degrees that is added to Poisson learning's Laplacian. It makes the system positive, so that a
 # component without a label is no special case, and keeps far labels from counting as much as near ones.
 POISSON_DAMPING = 0.01
-# Numbers of a vector of unknowns at the most, of which conjugate gradients hold eight.
+# Numbers of a vector of unknowns at the most, of which conjugate gradients hold five.
 _MOST_NUMBERS = 1 << 26
-
-
-def similarities_of(neighbors: Neighbors) -> Array:
-    """Return exp(−4 d² / d_k²), how similar each row is to its neighbours, (n, k); d_k is the greatest."""
-    distances = neighbors.distances.double().cpu().numpy()
-    farthest = distances.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(-4 * (distances / np.where(farthest > 0, farthest, 1)) ** 2))
 
 
 class Given(NamedTuple):
@@ -88,6 +89,9 @@ class SimilarityGraph:
         Where and how precisely systems are solved.
     scratch : Scratch
         Where large matrices are.
+    order : Tensor of int, (n,), or None
+        The numbers of the nodes, similar ones near each other. Systems are solved in this order: where nodes
+        are many, what a product with W reads is then often in a cache. None is as they come.
     """
 
     similarities: csr_array
@@ -95,6 +99,7 @@ class SimilarityGraph:
     device: torch.device = CPU
     dtype: torch.dtype = torch.float64
     scratch: Scratch = IN_MEMORY
+    order: Tensor | None = None
 
     @classmethod
     def from_neighbors(cls, neighbors: Neighbors, **where: Any) -> SimilarityGraph:
@@ -103,7 +108,7 @@ class SimilarityGraph:
         These are the weights of Calder et al. (2020). A row that is among its own neighbours is not similar
         to itself: it would count in its degree and tell nothing.
         """
-        directed = _directed(neighbors, _numpy_type(where.get("dtype", torch.float64)))
+        directed = directed_similarities(neighbors, numpy_type(where.get("dtype", torch.float64)))
         both = directed + directed.T
         both.data /= 2
         return cls.from_matrix(both, **where)
@@ -111,8 +116,8 @@ class SimilarityGraph:
     @classmethod
     def from_matrix(cls, similarities: csr_array, **where: Any) -> SimilarityGraph:
         """Take a symmetric sparse matrix of non-negative numbers."""
-        degrees = _sums_of_rows(similarities)
-        kept = _stored(similarities, where.get("scratch", IN_MEMORY))
+        degrees = sums_of_rows(similarities)
+        kept = stored(similarities, where.get("scratch", IN_MEMORY))
         return cls(kept, np.where(degrees > 0, degrees, 1), **where)
 
     def __len__(self) -> int:
@@ -167,19 +172,21 @@ class SimilarityGraph:
         -------
         Tensor, (n, problems, c)
         """
-        found = self._zeros(given)
+        found: Tensor | None = None
         for own, problems, classes in self._divided(given):
-            fixed = self._zeros(own)
-            free = torch.ones_like(fixed[..., :1])
-            places = self._places(own)
-            fixed[places] = self._tensor(np.concatenate([each.values for each in own]))
-            free[places] = 0
+            places, fixed = self._places(own), self._tensor(np.concatenate([each.values for each in own]))
+            known = self._zeros(own)
+            known[places] = fixed * self._roots[places[0], 0]
             # With v = D^(1/2) u and S = D^(-1/2) W D^(-1/2), zero at fixed nodes: ((1 + λ) − S) v = right.
-            right = self._spread(self._roots * fixed)
+            right = self._spread(known)
+            del known
             if priors is not None:
-                right += strength * self._roots * priors[:, problems, classes].to(self.device, self.dtype)
-            right *= free
-            found[:, problems, classes] = fixed + self._solve(right, strength, free) / self._roots
+                self._add_priors(right, priors[:, problems, classes], strength)
+            right[places] = 0
+            solved = self._solve(right, strength, places).div_(self._roots)
+            solved[places] = fixed
+            found = self._put(found, given, solved, problems, classes)
+        assert found is not None  # noqa: S101, there is a problem
         return _as_probabilities(found)
 
     def spread_poisson(
@@ -217,12 +224,40 @@ class SimilarityGraph:
         for nodes, values, weights in given:
             counts = np.ones(len(nodes)) if weights is None else weights
             flows.append(Given(nodes, counts[:, None] * (values - counts @ values / counts.sum())))
-        found = self._zeros(given)
+        found: Tensor | None = None
         for own, problems, classes in self._divided(flows):
             right = self._zeros(own)
             sources = self._tensor(np.concatenate([each.values for each in own]))
             right.index_put_(self._places(own), sources, accumulate=True)
-            found[:, problems, classes] = self._solve(right / self._roots, damping) / self._roots
+            solved = self._solve(right.div_(self._roots), damping).div_(self._roots)
+            found = self._put(found, given, solved, problems, classes)
+        assert found is not None  # noqa: S101, there is a problem
+        return found
+
+    def _add_priors(self, right: Tensor, priors: Tensor, strength: float) -> None:
+        """Add λ D^(1/2) p to the right-hand sides, some rows at a time: (n, problems, c) all of them."""
+        step = max(1, _AT_ONCE // max(1, right[0].numel()))
+        for start in range(0, len(right), step):
+            rows = slice(start, start + step)
+            there = priors[rows if self._nodes is None else self._nodes[rows].to(priors.device)]
+            right[rows] += strength * self._roots[rows] * there.to(self.device, self.dtype)
+
+    def _put(
+        self, found: Tensor | None, given: Sequence[Given], solved: Tensor, problems: slice, classes: slice
+    ) -> Tensor:
+        """Put the solutions of some problems among those of all; what is all of them is not copied."""
+        whole, nodes = slice(None), self._nodes
+        if problems == whole and classes == whole and nodes is None:
+            return solved
+        if found is None:
+            shape = (len(self), len(given), given[0].values.shape[1])
+            on_cpu = self.device.type == "cpu"  # no file can stand in for the memory of a GPU
+            found = self.scratch.empty(shape, self.dtype) if on_cpu else solved.new_empty(shape)
+        if nodes is None:
+            found[:, problems, classes] = solved
+            return found
+        for start in range(0, len(nodes), _AT_ONCE):
+            found[nodes[start : start + _AT_ONCE], problems, classes] = solved[start : start + _AT_ONCE]
         return found
 
     def _divided(self, given: Sequence[Given]) -> Iterator[tuple[Sequence[Given], slice, slice]]:
@@ -241,22 +276,25 @@ class SimilarityGraph:
                 one = each._replace(values=each.values[:, classes])
                 yield [one], slice(number, number + 1), classes
 
-    def _solve(self, right: Tensor, strength: float, free: Tensor | None = None) -> Tensor:
-        """Solve ((1 + λ) − S) v = right, with S zero where a node is not free."""
+    def _solve(self, right: Tensor, strength: float, fixed: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """Solve ((1 + λ) − S) v = right, with S zero where a node is fixed; what was right is lost."""
 
-        def multiply(vectors: Tensor) -> Tensor:
+        def multiply(vectors: Tensor, room: Tensor) -> Tensor:
             spread = self._spread(vectors)
-            return (1 + strength) * vectors - (spread if free is None else free * spread)
+            if fixed is not None:
+                spread[fixed] = 0
+            return torch.sub(torch.mul(vectors, 1 + strength, out=room), spread, out=spread)
 
         # Many small steps have one thread: several would wait for each other.
         with threads_for(len(self) if len(self) >= MANY_ROWS else 0), kept_memory():
             return _solve(multiply, right)
 
     def _places(self, given: Sequence[Given]) -> tuple[Tensor, Tensor]:
-        """Return the nodes of all problems, one behind the other, and the problem of each."""
-        nodes = np.concatenate([each.nodes for each in given])
+        """Return the rows of the nodes of all problems, one behind the other, and the problem of each."""
+        nodes = torch.as_tensor(np.concatenate([each.nodes for each in given]))
         problems = np.repeat(np.arange(len(given)), [len(each.nodes) for each in given])
-        return torch.as_tensor(nodes, device=self.device), torch.as_tensor(problems, device=self.device)
+        rows = nodes if self._rows is None else self._rows[nodes]
+        return rows.to(self.device), torch.as_tensor(problems, device=self.device)
 
     def _tensor(self, values: Array) -> Tensor:
         return torch.as_tensor(values, device=self.device, dtype=self.dtype)
@@ -266,15 +304,33 @@ class SimilarityGraph:
         return torch.zeros(shape, device=self.device, dtype=self.dtype)
 
     @cached_property
+    def _nodes(self) -> Tensor | None:
+        """The node of each row of the vectors, (n,), on the device; None if these are as they come."""
+        return None if self.order is None else self.order.to(self.device, torch.int64)
+
+    @cached_property
+    def _rows(self) -> Tensor | None:
+        """The row of each node, (n,), on the CPU."""
+        if self.order is None:
+            return None
+        rows = torch.empty_like(self.order)
+        rows[self.order.long()] = torch.arange(len(rows), dtype=rows.dtype)
+        return rows
+
+    @cached_property
     def _roots(self) -> Tensor:
-        """D^(1/2), (n, 1, 1)."""
-        return torch.from_numpy(np.sqrt(self.degrees)).to(self.device, self.dtype)[:, None, None]
+        """D^(1/2), (n, 1, 1), in the order of the rows."""
+        degrees = self.degrees if self.order is None else self.degrees[self.order.numpy()]
+        return torch.from_numpy(np.sqrt(degrees)).to(self.device, self.dtype)[:, None, None]
 
     @cached_property
     def _spread(self) -> Callable[[Tensor], Tensor]:
-        """What multiplies vectors (n, problems, c) with S = D^(-1/2) W D^(-1/2)."""
-        matrix = _scaled(self.similarities, 1 / np.sqrt(self.degrees), _numpy_type(self.dtype))
-        matrix.data = self.scratch.store(torch.from_numpy(matrix.data)).numpy()
+        """What multiplies vectors (n, problems, c) with S = D^(-1/2) W D^(-1/2), in the order of the rows."""
+        matrix = scaled(self.similarities, 1 / np.sqrt(self.degrees), numpy_type(self.dtype))
+        if self.order is not None and self._rows is not None:
+            matrix = stored(reordered(matrix, self.order.numpy(), self._rows.numpy()), self.scratch)
+        else:  # the places are those of the similarities
+            matrix.data = self.scratch.store(torch.from_numpy(matrix.data)).numpy()
         if self.device.type == "cpu":
             return lambda vectors: sparse_product(matrix, vectors.flatten(1)).view_as(vectors)
         with warnings.catch_warnings():  # torch calls such matrices a beta
@@ -289,100 +345,27 @@ class SimilarityGraph:
         return lambda vectors: (there @ vectors.flatten(1)).view_as(vectors)
 
 
-def _numpy_type(dtype: torch.dtype) -> type[np.floating[Any]]:
-    return np.float64 if dtype == torch.float64 else np.float32
-
-
-def _stored(matrix: csr_array, scratch: Scratch) -> csr_array:
-    """Return a sparse matrix whose arrays are in files, if they are large and there is a place for them."""
-    if not scratch.is_on_disk:
-        return matrix
-    for name in ("data", "indices", "indptr"):
-        setattr(matrix, name, scratch.store(torch.from_numpy(getattr(matrix, name))).numpy())
-    return matrix
-
-
-def _directed(neighbors: Neighbors, dtype: type[np.floating[Any]]) -> csr_array:
-    """Return how similar each row is to its neighbours, (n, n); a row is not similar to itself."""
-    from scipy.sparse import csr_array
-
-    n, k = neighbors.indices.shape
-    # SciPy computes with four bytes for a place where all places fit, the twice as many of the sum as well.
-    places = np.int32 if 2 * n * k < 2**31 else np.int64
-    weights, there = np.empty((n, k), dtype), np.empty((n, k), places)
-    step = max(1, _PAIRS // k)
-    for start in range(0, n, step):
-        some = Neighbors(neighbors.indices[start : start + step], neighbors.distances[start : start + step])
-        weights[start : start + step] = similarities_of(some)
-        there[start : start + step] = some.indices.cpu().numpy()
-    offsets = np.arange(0, n * k + 1, k, dtype=places)
-    directed = csr_array((weights.ravel(), there.ravel(), offsets), shape=(n, n))
-    directed.sum_duplicates()  # sorts the places of each row as well
-    return _without_diagonal(directed) if directed.diagonal().any() else directed
-
-
-def _without_diagonal(matrix: csr_array) -> csr_array:
-    """Return a sparse matrix without the entries of its diagonal."""
-    from scipy.sparse import csr_array
-
-    owners = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
-    others = owners != matrix.indices
-    counts = np.bincount(owners[others], minlength=matrix.shape[0])
-    offsets = np.concatenate([[0], counts.cumsum()]).astype(matrix.indptr.dtype)
-    return csr_array((matrix.data[others], matrix.indices[others], offsets), shape=matrix.shape)
-
-
-def _blocks_of_rows(matrix: csr_array) -> Iterator[tuple[slice, slice]]:
-    """Yield rows and their entries, some at a time, so that what is computed of them is never large."""
-    n = matrix.shape[0]
-    step = max(1, _PAIRS * n // max(matrix.nnz, 1))
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        yield slice(start, stop), slice(int(matrix.indptr[start]), int(matrix.indptr[stop]))
-
-
-def _sums_of_rows(matrix: csr_array) -> Array:
-    """Return the sums of the rows in float64, whatever the type of the entries."""
-    sums = np.zeros(matrix.shape[0])
-    for rows, entries in _blocks_of_rows(matrix):
-        sizes = np.diff(matrix.indptr[rows.start : rows.stop + 1])
-        owners = np.repeat(np.arange(len(sizes)), sizes)
-        sums[rows] = np.bincount(owners, matrix.data[entries], minlength=len(sizes))
-    return sums
-
-
-def _scaled(matrix: csr_array, factors: Array, dtype: type[np.floating[Any]]) -> csr_array:
-    """Return a sparse matrix with rows and columns multiplied by factors (n,); it shares the places."""
-    from scipy.sparse import csr_array
-
-    data = np.empty(matrix.nnz, dtype)
-    for rows, entries in _blocks_of_rows(matrix):
-        sizes = np.diff(matrix.indptr[rows.start : rows.stop + 1])
-        own = np.repeat(factors[rows], sizes)
-        data[entries] = own * matrix.data[entries] * factors[matrix.indices[entries]]
-    return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _solve(multiply: Callable[[Tensor], Tensor], right: Tensor) -> Tensor:
+def _solve(multiply: Callable[[Tensor, Tensor], Tensor], right: Tensor) -> Tensor:
     """Solve a positive system for many right-hand sides at a time, (n, problems, c), by conjugate gradients.
 
-    SciPy's takes one at a time, and reads the sparse matrix for each of them anew.
+    SciPy's takes one at a time, and reads the sparse matrix for each of them anew. Where rows are many, these
+    vectors are what a fit needs most memory for: there are five of them, of which one is ``right``.
     """
-    solution, residual = torch.zeros_like(right), right.clone()
-    direction = residual.clone()
-    squares = (residual * residual).sum(0)
+    solution, residual, direction = torch.zeros_like(right), right, right.clone()
+    room = torch.empty_like(right)
+    squares = torch.mul(residual, residual, out=room).sum(0)
     many = len(right) >= _MANY
     enough = (_TOLERANCE_OF_MANY if many else _TOLERANCE) ** 2 * squares
     look_every = _STEPS_A_LOOK if right.is_cuda else 1
     for number in range(_MOST_STEPS_OF_MANY if many else _MOST_STEPS):
         if number % look_every == 0 and bool((squares <= enough).all()):
             break
-        product = multiply(direction)
-        curvature = (direction * product).sum(0)
+        product = multiply(direction, room)
+        curvature = torch.mul(direction, product, out=room).sum(0)
         step = torch.where(curvature > 0, squares / curvature, 0)
         solution.addcmul_(direction, step)
         residual.addcmul_(product, step, value=-1)
-        before, squares = squares, (residual * residual).sum(0)
+        before, squares = squares, torch.mul(residual, residual, out=room).sum(0)
         direction.mul_(torch.where(before > 0, squares / before, 0)).add_(residual)
     else:
         level = logging.DEBUG if many else logging.WARNING

@@ -135,6 +135,9 @@ class _Kind(Protocol):
     def distances(self, index: Any, effort: int) -> float:
         """Return about how many distances are measured for a row."""
 
+    def order(self, index: Any) -> Tensor | None:
+        """Return the places of the rows, near ones near each other; None if the index does not know."""
+
 
 class _Blocks:
     """Those rows that an index holds, as FAISS takes them, a block at a time."""
@@ -217,6 +220,15 @@ class _Ivf:
     def distances(self, index: Any, effort: int) -> float:
         return float(effort * index.ntotal / index.nlist)
 
+    def order(self, index: Any) -> Tensor | None:
+        faiss = load_faiss()
+        lists = [
+            faiss.rev_swig_ptr(index.invlists.get_ids(number), index.invlists.list_size(number)).copy()
+            for number in range(index.nlist)
+            if index.invlists.list_size(number)
+        ]
+        return torch.from_numpy(np.concatenate(lists))
+
 
 class _Hnsw:
     def build(self, blocks: _Blocks, seed: int) -> Any:
@@ -249,6 +261,9 @@ class _Hnsw:
     def distances(self, index: Any, effort: int) -> float:  # noqa: ARG002
         return float(effort * _LINKS)
 
+    def order(self, index: Any) -> Tensor | None:  # noqa: ARG002
+        return None
+
 
 _KINDS: Mapping[str, _Kind] = {"ivf": _Ivf(), "hnsw": _Hnsw()}
 KINDS = tuple(_KINDS)
@@ -268,18 +283,24 @@ class FaissIndex:
         What is done to rows first.
     kept : Tensor of int64, (m,), or None
         The numbers of the rows that the index holds, if not all.
+    order : Tensor of int32 or int64, (n,), or None
+        The numbers of all points, near ones near each other. What is done in this order finds in the caches
+        what it needs. None if the index does not know.
     """
 
     kind: str
     index: Any
     preparation: Preparation
     kept: Tensor | None = None
+    order: Tensor | None = None
 
     @classmethod
     def build(cls, kind: str, points: Tensor, kept: Tensor | None, seed: int) -> FaissIndex:
         """Build an index over points (n, d), or over those that are kept."""
         preparation = Preparation.of(points)
-        return cls(kind, _KINDS[kind].build(_Blocks(points, kept, preparation), seed), preparation, kept)
+        index = _KINDS[kind].build(_Blocks(points, kept, preparation), seed)
+        order = _KINDS[kind].order(index)
+        return cls(kind, index, preparation, kept, _order_of_all(order, kept, len(points)))
 
     def candidates(self, rows: Tensor, count: int, effort: int) -> Tensor:
         """Find near points of rows (q, d), (q, count); −1 stands where there are no more."""
@@ -330,6 +351,8 @@ class FaissIndex:
         tensors = {"columns": self.preparation.columns, "shift": self.preparation.shift}
         if self.kept is not None:
             tensors["kept"] = self.kept
+        if self.order is not None:
+            tensors["order"] = self.order
         header = {
             "kind": self.kind,
             "scale": self.preparation.scale,
@@ -351,7 +374,19 @@ class FaissIndex:
         if not path.is_file() or path.stat().st_size != header["size"]:
             raise ValueError(f"The file {path} must have {header['size']} bytes. {_REMEDY}")
         preparation = Preparation(tensors["columns"], tensors["shift"], header["scale"])
-        return cls(header["kind"], _KINDS[header["kind"]].open(path), preparation, tensors.get("kept"))
+        index = _KINDS[header["kind"]].open(path)
+        return cls(header["kind"], index, preparation, tensors.get("kept"), tensors.get("order"))
+
+
+def _order_of_all(order: Tensor | None, kept: Tensor | None, n: int) -> Tensor | None:
+    """Return the order of the rows that an index holds, and behind them those that it does not hold."""
+    if order is None:
+        return None
+    if kept is not None:
+        left = torch.ones(n, dtype=torch.bool)
+        left[kept] = False
+        order = torch.cat([kept[order], left.nonzero().squeeze(1)])
+    return order.to(torch.int32) if n < 2**31 else order
 
 
 def _rows_at_a_time(points: Tensor) -> int:

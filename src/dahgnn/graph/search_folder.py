@@ -66,9 +66,10 @@ class Plan:
         """How many shards there are."""
         return -(-self.n_rows // self.shard)
 
-    def numbers(self, shard: int) -> Tensor:
-        """Return the numbers of the rows of a shard."""
-        return torch.arange(shard * self.shard, min((shard + 1) * self.shard, self.n_rows))
+    def numbers(self, shard: int, order: Tensor | None = None) -> Tensor:
+        """Return the numbers of the rows of a shard, whose rows follow each other in an order (n,)."""
+        first, last = shard * self.shard, min((shard + 1) * self.shard, self.n_rows)
+        return torch.arange(first, last) if order is None else order[first:last].long()
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ from dahgnn.graph.local_scale import (
 from dahgnn.graph.nearest import Neighbors, knn, nearest, others
 from dahgnn.graph.recall import SearchReport
 from dahgnn.graph.search_folder import Chosen, Plan, SearchFolder
+from dahgnn.kernels.cpu.memory import release_memory
 from dahgnn.progress import Progress
 from dahgnn.shards import run_shards
 
@@ -68,12 +69,15 @@ class FoundInShards(NamedTuple):
         μ of each row, if the metric is local scale.
     report : SearchReport
         How they were found.
+    order : Tensor of int32 or int64, (n,), or None
+        The numbers of all rows, near ones near each other, if the search knows such an order.
     """
 
     found: Neighbors
     plain: Neighbors | None
     scales: Tensor | None
     report: SearchReport
+    order: Tensor | None = None
 
 
 def find_neighbours_in_shards(
@@ -161,8 +165,9 @@ def find_neighbours_in_shards(
             work, files.missing(), jobs=jobs, backend=backend, is_done=files.is_whole, progress=progress
         )
         _check_unchanged(points, plan)
+        order = _open_index(path, plan).order if chosen.effort else None
         collect = _choose_by_scale if metric == "local-scale" else _collect
-        return collect(files, k, scratch, chosen.report)
+        return collect(files, k, scratch, chosen.report, order)
     finally:
         _open_index.cache_clear()
         if folder is None:
@@ -183,6 +188,8 @@ def _choose(files: SearchFolder, points: Tensor, device: torch.device) -> Chosen
     if search is not None:
         search.index.write(files.path)
     files.write_choice(chosen)
+    del search  # the index is read from its file from here on
+    release_memory()
     return chosen
 
 
@@ -218,9 +225,11 @@ class _ShardSearch:
 
     def __call__(self, number: int) -> None:
         points = self.files.open_features() if self.features is None else self.features
-        numbers, count = self.files.plan.numbers(number), self.files.plan.neighbours
+        plan, count = self.files.plan, self.files.plan.neighbours
+        numbers = plan.numbers(number)
         if self.chosen.effort:
-            index = _open_index(self.files.path, self.files.plan)
+            index = _open_index(self.files.path, plan)
+            numbers = plan.numbers(number, index.order)
             found = MeasuredSearch(index, points, self.chosen.scale, self.chosen.effort).of_points(
                 numbers, count
             )
@@ -251,30 +260,34 @@ def _room(plan: Plan, k: int, scratch: Scratch, dtype: torch.dtype) -> Neighbors
     return Neighbors(scratch.empty(shape, torch.int64), scratch.empty(shape, dtype))
 
 
-def _put(room: Neighbors, start: int, some: Neighbors) -> None:
-    """Copy the neighbours of a shard to their place."""
-    stop = start + len(some.indices)
-    room.indices[start:stop], room.distances[start:stop] = some.indices, some.distances
+def _put(room: Neighbors, numbers: Tensor, some: Neighbors) -> None:
+    """Copy the neighbours of a shard's rows to their places."""
+    room.indices[numbers], room.distances[numbers] = some.indices, some.distances
 
 
-def _collect(files: SearchFolder, k: int, scratch: Scratch, report: SearchReport) -> FoundInShards:
+def _collect(
+    files: SearchFolder, k: int, scratch: Scratch, report: SearchReport, order: Tensor | None
+) -> FoundInShards:
     """Collect the neighbours of all shards by plain distance."""
     room = _room(files.plan, k, scratch, files.read_shard(0).distances.dtype)
     for number in range(files.plan.n_shards):
-        _put(room, number * files.plan.shard, files.read_shard(number).first(k))
-    return FoundInShards(room, None, None, report)
+        _put(room, files.plan.numbers(number, order), files.read_shard(number).first(k))
+    return FoundInShards(room, None, None, report, order)
 
 
-def _choose_by_scale(files: SearchFolder, k: int, scratch: Scratch, report: SearchReport) -> FoundInShards:
+def _choose_by_scale(
+    files: SearchFolder, k: int, scratch: Scratch, report: SearchReport, order: Tensor | None
+) -> FoundInShards:
     """Choose the neighbours of all shards by local scale."""
     plan = files.plan
-    scales = bounded_scales(
-        torch.cat([mean_distances(files.read_shard(number)) for number in range(plan.n_shards)])
-    )
+    means = [mean_distances(files.read_shard(number)) for number in range(plan.n_shards)]
+    scales = means[0].new_empty(plan.n_rows)
+    for number, some in enumerate(means):
+        scales[plan.numbers(number, order)] = some
+    scales = bounded_scales(scales)
     found, plain = (_room(plan, k, scratch, scales.dtype) for _ in range(2))
     for number in range(plan.n_shards):
-        some, start = files.read_shard(number), number * plan.shard
-        own = scales[start : start + plan.shard]
-        _put(found, start, choose_by_scale(some, own, scales, k))
-        _put(plain, start, some.first(k))
-    return FoundInShards(found, plain, scales, report)
+        candidates, numbers = files.read_shard(number), plan.numbers(number, order)
+        _put(found, numbers, choose_by_scale(candidates, scales[numbers], scales, k))
+        _put(plain, numbers, candidates.first(k))
+    return FoundInShards(found, plain, scales, report, order)

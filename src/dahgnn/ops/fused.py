@@ -23,6 +23,8 @@ from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, grouped_product, sum_simil
 
 # Rows by which it is told whether most of them have no gradient.
 _SAMPLE = 1000
+# Rows that are brought to length one at a time.
+_ROWS_AT_ONCE = 1 << 16
 
 
 class Factor(NamedTuple):
@@ -219,7 +221,7 @@ def similarity_to(rows: Tensor, delta: float, neighbours: Segments) -> Tensor:
     -------
     Tensor, (s, heads)
     """
-    return similarity_sums(unit_rows(rows.detach()), delta, neighbours)
+    return similarity_sums(_unit_rows_in_blocks(rows.detach()), delta, neighbours)
 
 
 def similarity_sums(directions: Tensor, delta: float, neighbours: Segments) -> Tensor:
@@ -230,3 +232,13 @@ def similarity_sums(directions: Tensor, delta: float, neighbours: Segments) -> T
     if kernels is not None:
         return kernels.similarity_sum(directions, delta, neighbours)
     return (directions[: len(neighbours)] * sum_similar(directions, directions, delta, neighbours)).sum(-1)
+
+
+def _unit_rows_in_blocks(rows: Tensor) -> Tensor:
+    """Return what `unit_rows` does, without copies of very many rows in between."""
+    if rows.is_cuda or len(rows) <= _ROWS_AT_ONCE:
+        return unit_rows(rows)
+    directions = torch.empty_like(rows)
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        directions[start : start + _ROWS_AT_ONCE] = unit_rows(rows[start : start + _ROWS_AT_ONCE])
+    return directions

@@ -27,6 +27,7 @@ from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
 from dahgnn.files.exchange import exchanging
 from dahgnn.files.scratch import Scratch
+from dahgnn.kernels.cpu.memory import release_memory
 from dahgnn.progress import Observer, SilentObserver, tell_ensemble_epochs, tell_shards
 from dahgnn.report.assessment import assess_encoded
 from dahgnn.report.class_shares import complete_shares, note_all_labelled, note_equal_counts, note_shares
@@ -100,6 +101,7 @@ def fit_large_table(
                 observer.note(note)
             shares = complete_shares(options.class_prior, labels.classes)
             chosen = replace(options, class_prior=shares)
+            release_memory()  # blocks of cells came and went
             return _fit_to_folder(source, folder, table, labels, chosen, observer)
 
 

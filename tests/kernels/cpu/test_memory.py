@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dahgnn.kernels.cpu import memory
-from dahgnn.kernels.cpu.memory import kept_memory, new_tensor
+from dahgnn.kernels.cpu.memory import kept_memory, new_tensor, release_memory
 
 LARGE = memory._LARGE // 4  # numbers of single precision
 LIKE = torch.empty(0)
@@ -58,6 +58,28 @@ def test_a_block_much_too_large_is_not_taken():
         large = new_tensor(LIKE, 5 * LARGE).data_ptr()
         assert new_tensor(LIKE, LARGE).data_ptr() != large
         assert {len(block) for block in memory._shelf.blocks} == {20 * LARGE, 4 * LARGE}
+
+
+def test_sizes_that_change_leave_no_more_blocks_than_are_needed_at_a_time():
+    generator = torch.Generator().manual_seed(0)
+    with kept_memory():
+        for _ in range(60):  # two tensors of about the same size live at a time
+            sizes = (LARGE * (1 + torch.rand(2, generator=generator))).int().tolist()
+            pair = [new_tensor(LIKE, size).fill_(5) for size in sizes]
+            assert all(bool((each == 5).all()) for each in pair)
+            del pair
+        assert len(memory._shelf.blocks) == 2
+        before = {len(block) for block in memory._shelf.blocks}
+        for size in sorted(before):
+            new_tensor(LIKE, size // 4)
+        assert {len(block) for block in memory._shelf.blocks} == before
+
+
+def test_freed_memory_can_be_given_to_the_system():
+    pieces = [torch.ones(8000) for _ in range(2000)]
+    assert sum(float(piece[0]) for piece in pieces) == 2000
+    del pieces
+    release_memory()
 
 
 def test_blocks_within_blocks_end_with_the_outer_one():

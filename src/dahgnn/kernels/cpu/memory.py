@@ -6,6 +6,7 @@ longer than some kernels do, and without care each epoch would have it done agai
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import threading
 import weakref
@@ -33,6 +34,11 @@ class _Shelf(threading.local):
             block = min(fitting, key=len)
             self.blocks.remove(block)
             return block
+        # The new block will serve for one that is somewhat too small. Without this exchange, sizes that
+        # change from batch to batch would leave ever more blocks behind.
+        small = [block for block in self.blocks if size <= 2 * len(block) < 2 * size]
+        if small:
+            self.blocks.remove(max(small, key=len))
         if not hasattr(mmap, "MAP_PRIVATE"):  # Windows
             return mmap.mmap(-1, size)
         # By default it would be shared with other processes, and shared memory has no large pages.
@@ -68,6 +74,16 @@ def kept_memory() -> Iterator[None]:
         _shelf.depth -= 1
         if _shelf.depth == 0:
             _shelf.blocks.clear()
+
+
+def release_memory() -> None:
+    """Give the system what the C library keeps of the memory that was freed, where it can be asked to.
+
+    What FAISS and others free in small pieces stays with the process else, and counts as its memory.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def new_tensor(like: Tensor, *shape: int) -> Tensor:
