@@ -36,6 +36,7 @@ def test_estimates_grow_as_the_work_does():
 
 @pytest.mark.parametrize(("free", "expected"), [(1 << 40, "exact"), (1 << 20, "ivf")])
 def test_a_gpu_needs_room(monkeypatch, free, expected):
+    pytest.importorskip("faiss")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, free))
     assert choose_search(10**6, 64, "cuda") == expected
 

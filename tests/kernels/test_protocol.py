@@ -20,6 +20,9 @@ def test_the_protocol_names_every_kernel_that_both_have():
         "dropout",
         "messages_forward",
         "messages_backward",
+        "attend",
+        "attend_backward",
+        "similarity_sum",
     ]
 
 

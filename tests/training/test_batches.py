@@ -275,6 +275,7 @@ def test_a_cuda_device_goes_on_from_its_state_and_repeats_its_bits(data):
     assert all(map(torch.equal, network.state_dict().values(), expected.state_dict().values()))
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning")
 @needs_cuda
 def test_an_update_never_has_the_host_wait_for_the_device(data):
     training = enter(data, SOME, device=CUDA)

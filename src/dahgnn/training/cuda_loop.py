@@ -130,7 +130,7 @@ class GraphLoop:
         At each look ``note`` gets what is new, and ``tell`` may pass it on, while the device goes on. After
         Ctrl-C nobody is told, but all is noted that the weights have seen.
         """
-        graph = self._capture()
+        graph = self._capture(collect_first=True)
         new: list[NewEpochs] = []
         with collect_interrupts() as interrupts:
             while not all(self.stopped) and not interrupts:
@@ -217,10 +217,10 @@ class GraphLoop:
             self._graph = self._capture()
         return self._graph
 
-    def _capture(self) -> torch.cuda.CUDAGraph:
+    def _capture(self, *, collect_first: bool = False) -> torch.cuda.CUDAGraph:
         with compiling():
             self._epoch()
-        graph = capture(self._epoch, _WARM_UP)
+        graph = capture(self._epoch, _WARM_UP, collect_first=collect_first)
         self.optimizer.reset()
         self.record.reset()
         return graph

@@ -24,7 +24,10 @@ def test_cuda_does_the_work_again_at_each_replay(passes):
 
 @needs_cuda
 def test_cuda_work_that_fails_leaves_the_device_usable():
+    number = torch.zeros(3, device="cuda")
+
     def fail():
+        number.add_(1)
         raise ValueError("on purpose")
 
     with pytest.raises(ValueError, match="on purpose"):
