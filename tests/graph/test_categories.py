@@ -72,6 +72,9 @@ def test_what_is_no_code_stays(coded):
     flags = (coded > 2).astype(float)
     assert recognise_categories(flags) is None  # two numbers have no order
     assert recognise_categories(np.concatenate([coded, flags], 1)).measured.tolist() == []
+    six_measures = np.random.default_rng(0).normal(size=(600, 6))
+    assert recognise_categories(np.concatenate([six_measures, coded], 1)) is None  # more than codes
+    assert recognise_categories(np.concatenate([six_measures[:, 1:], coded], 1)) is not None
     assert recognise_categories(coded[:29]) is None  # too few rows to tell
     assert recognise_categories(np.tile(coded, (1, 101))) is None  # too many columns
     assert recognise_categories(np.zeros((600, 3))) is None

@@ -110,7 +110,8 @@ def find_categories(rows: Array) -> Categories | None:
 def recognise_categories(rows: Array) -> Categories | None:
     """Return the columns of codes if the order of their numbers tells nothing, else nothing.
 
-    Tables of very many categories, and columns whose values hardly recur, are taken as measured.
+    At least half of the columns must have a few whole numbers each: among measures, a code or two matter
+    little. Tables of very many categories, and columns whose values hardly recur, are taken as measured.
     """
     if rows.shape[1] > _MOST_COLUMNS:
         return None
@@ -120,6 +121,8 @@ def recognise_categories(rows: Array) -> Categories | None:
         return None
     categories = find_categories(rows)
     if categories is None or len(categories.codes) > _MOST_IN_ALL:
+        return None
+    if len(categories.measured) > rows.shape[1] / 2:
         return None
     suspected = suspects[categories.columns.numpy()]
     return categories if _is_rough(sample, categories, suspected) else None
