@@ -194,7 +194,7 @@ def roughness(features: Array, groups: Sequence[Array]) -> tuple[float, float]:
         group = own[counts[own] > 0]
         others = np.setdiff1d(np.arange(len(squares)), own)
         here = counts[group]
-        means = features[:, group].T @ features[:, others] / here[:, None]
+        means = (features[:, group].T @ features)[:, others] / here[:, None]
         within = squares[others].sum() - here @ np.square(means).sum(1)
         within /= max(1, len(features) - len(group))
         one, other = np.triu_indices(len(group), 1)
