@@ -24,24 +24,24 @@ def noisy(columns, n_codes=6, share=0.3, seed=1):
 
 @pytest.fixture
 def coded(groups):
-    """Five columns of codes, whose numbers were given to the kinds in any order."""
+    """Six columns of codes, whose numbers were given to the kinds in any order."""
     generator = np.random.default_rng(2)
-    return noisy(np.stack([generator.permutation(6)[groups] for _ in range(5)], 1))
+    return noisy(np.stack([generator.permutation(6)[groups] for _ in range(6)], 1))
 
 
 @pytest.fixture
 def graded(groups):
-    """Five columns of grades, which rise or fall with the kind, and are a little wrong."""
-    steps = np.random.default_rng(3).integers(-1, 2, size=(600, 5))
+    """Six columns of grades, which rise or fall with the kind, and are a little wrong."""
+    steps = np.random.default_rng(3).integers(-1, 2, size=(600, 6))
     rising = np.clip(groups[:, None] + steps, 0, 5)
-    return np.where(np.arange(5) % 2, 5 - rising, rising).astype(float)
+    return np.where(np.arange(6) % 2, 5 - rising, rising).astype(float)
 
 
 def test_codes_are_told_from_grades(coded, graded):
     categories = recognise_categories(coded)
     assert categories is not None
-    assert categories.columns.tolist() == np.repeat(range(5), 6).tolist()
-    assert categories.codes.tolist() == 5 * list(range(6))
+    assert categories.columns.tolist() == np.repeat(range(6), 6).tolist()
+    assert categories.codes.tolist() == 6 * list(range(6))
     assert categories.measured.tolist() == []
     assert recognise_categories(graded) is None
 
@@ -56,7 +56,7 @@ def test_columns_that_know_nothing_of_each_other_stay():
     """Whether their order means something nobody could tell."""
     independent = np.random.default_rng(0).integers(0, 5, size=(1000, 6)).astype(float)
     assert recognise_categories(independent) is None
-    every = np.stack(np.meshgrid(*[range(4)] * 4), -1).reshape(-1, 4).astype(float)
+    every = np.stack(np.meshgrid(*[range(3)] * 6), -1).reshape(-1, 6).astype(float)
     assert recognise_categories(every) is None
 
 
@@ -68,13 +68,15 @@ def test_measures_and_pixels_are_no_codes(load):
 def test_what_is_no_code_stays(coded):
     measured = coded[:, :1] + np.random.default_rng(0).normal(size=(600, 1))
     categories = recognise_categories(np.concatenate([measured, coded, coded[:, :1] / 2], 1))
-    assert categories.measured.tolist() == [0, 6]  # halves are not whole
+    assert categories.measured.tolist() == [0, 7]  # halves are not whole
     flags = (coded > 2).astype(float)
     assert recognise_categories(flags) is None  # two numbers have no order
     assert recognise_categories(np.concatenate([coded, flags], 1)).measured.tolist() == []
-    six_measures = np.random.default_rng(0).normal(size=(600, 6))
-    assert recognise_categories(np.concatenate([six_measures, coded], 1)) is None  # more than codes
-    assert recognise_categories(np.concatenate([six_measures[:, 1:], coded], 1)) is not None
+    measures = np.random.default_rng(0).normal(size=(600, 7))
+    assert recognise_categories(np.concatenate([measures, coded], 1)) is None  # more than codes
+    assert recognise_categories(np.concatenate([measures[:, 1:], coded], 1)) is not None
+    assert recognise_categories(coded[:, 1:]) is None  # too few columns to tell
+    assert recognise_categories(np.concatenate([coded[:, 1:], flags], 1)) is None
     assert recognise_categories(coded[:29]) is None  # too few rows to tell
     assert recognise_categories(np.tile(coded, (1, 101))) is None  # too many columns
     assert recognise_categories(np.zeros((600, 3))) is None
@@ -83,7 +85,7 @@ def test_what_is_no_code_stays(coded):
 def test_the_order_of_rows_and_columns_does_not_matter(coded, graded):
     generator = np.random.default_rng(0)
     for table in (coded, graded):
-        mixed = table[generator.permutation(600)][:, generator.permutation(5)]
+        mixed = table[generator.permutation(600)][:, generator.permutation(6)]
         assert (recognise_categories(mixed) is None) == (recognise_categories(table) is None)
 
 
@@ -91,9 +93,9 @@ def test_roughness_is_what_it_says(coded):
     """Looped, pair by pair; one feature is a measure."""
     categories = find_categories(coded)
     features = np.concatenate([categories.expand(coded), np.random.default_rng(0).normal(size=(600, 1))], 1)
-    groups = [np.flatnonzero(categories.columns.numpy() == column) for column in range(5)]
+    groups = [np.flatnonzero(categories.columns.numpy() == column) for column in range(6)]
     found = expected = near = anybody = 0.0
-    for column in range(5):
+    for column in range(6):
         others = np.delete(features, groups[column], axis=1)
         rows = [others[coded[:, column] == code] for code in range(6)]
         within = sum(((each - each.mean(0)) ** 2).sum() for each in rows) / (600 - 6)
@@ -127,12 +129,12 @@ def test_expanded_rows_are_scikit_learns(coded):
     new[0, 1] = 17  # which no row had
     np.testing.assert_array_equal(categories.expand(new), expected.transform(new))
     np.testing.assert_array_equal(categories.collapse(categories.expand(coded)), coded)
-    assert categories.n_columns == 5
+    assert categories.n_columns == 6
 
 
 def test_found_categories_ask_for_no_order(coded, graded):
     several = np.concatenate([graded, np.arange(600.0)[:, None], coded / 2], 1)
-    assert find_categories(several).measured.tolist() == list(range(5, 11))
+    assert find_categories(several).measured.tolist() == list(range(6, 13))
     assert find_categories(np.arange(600.0)[:, None]) is None
 
 

@@ -18,6 +18,8 @@ from torch import Tensor
 
 Array = NDArray[Any]
 
+# Columns whose order can tell something: of fewer, chance and the plan of an experiment say as much.
+_FEWEST = 6
 # Different whole numbers of a column of codes at the most, and of all such columns together.
 _MOST_CODES, _MOST_IN_ALL = 30, 500
 # Columns of a table that is looked at: among more, such as pixels and words, one finds no codes.
@@ -111,13 +113,14 @@ def recognise_categories(rows: Array) -> Categories | None:
     """Return the columns of codes if the order of their numbers tells nothing, else nothing.
 
     At least half of the columns must have a few whole numbers each: among measures, a code or two matter
-    little. Tables of very many categories, and columns whose values hardly recur, are taken as measured.
+    little. At least six of them must have three numbers or more: fewer do not tell enough of each other.
+    Tables of very many categories, and columns whose values hardly recur, are taken as measured.
     """
     if rows.shape[1] > _MOST_COLUMNS:
         return None
     sample = rows[_evenly(len(rows), _SAMPLE)]
     suspects = _several_that_recur(sample)
-    if not suspects.any():
+    if suspects.sum() < _FEWEST:
         return None
     categories = find_categories(rows)
     if categories is None or len(categories.codes) > _MOST_IN_ALL:
