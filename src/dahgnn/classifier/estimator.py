@@ -116,8 +116,9 @@ class DAHGNNClassifier(
         Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
         or tf-idf in place of counts of words, or a column for each category in place of each column of at
         most 30 whole numbers, or neither. All but the last give rows the same length in the mean. "auto"
-        takes "categories" where such numbers are codes: if rows of neighbouring numbers are as unlike, in
-        all other columns, as rows of any two numbers (`dahgnn.graph.categories`). Else it takes "columns"
+        takes "categories" where such numbers are codes: in tables of at least six such columns, if rows of
+        neighbouring numbers are as unlike, in all other columns, as rows of any two numbers
+        (`dahgnn.graph.categories`). Else it takes "columns"
         where a few of them have nearly all of the variance, as in tables whose units differ, and else
         "whole". The scale is kept and applied to new rows; a code that no fitted row had is no category.
     class_prior : mapping or array, (c,), optional
