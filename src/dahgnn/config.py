@@ -22,7 +22,7 @@ CONVOLUTIONS = ("typed", "printed")
 NEIGHBOURHOODS = ("centre", "shared")
 SEARCH_NAMES = ("auto", "exact", "ivf", "hnsw")
 BACKENDS = ("processes", "ray", "dask")
-SCALES = ("none", "auto", "columns", "whole", "words")
+SCALES = ("none", "auto", "columns", "whole", "words", "categories")
 
 
 class _Settings:
@@ -228,7 +228,7 @@ class Preset:
         See there.
     networks : int
         How many, from different first weights, have their logits averaged; the paper has one.
-    scale : {"none", "auto", "columns", "whole", "words"}
+    scale : {"none", "auto", "columns", "whole", "words", "categories"}
         What is done to the features first, see `DAHGNNClassifier`; the paper names nothing.
     """
 

@@ -48,6 +48,20 @@ def iris():
     return load_iris(return_X_y=True)
 
 
+@pytest.fixture(scope="module")
+def coded():
+    """Rows of three classes with eight columns of codes, which any numbers may stand for, and their classes.
+
+    A class prefers two of six categories in each column, so that columns tell of each other.
+    """
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, 3, size=300)
+    own = 2 * labels[:, None] + generator.integers(0, 2, size=(300, 8))
+    categories = np.where(generator.random((300, 8)) < 0.5, generator.integers(0, 6, size=(300, 8)), own)
+    numbers = np.stack([generator.permutation(6) for _ in range(8)])
+    return numbers[np.arange(8), categories].astype(float), labels
+
+
 def hide(y, keep=10, seed=0, missing=-1):
     """Leave some labels of each class."""
     generator = np.random.default_rng(seed)
@@ -1161,3 +1175,50 @@ def test_each_row_as_its_own_neighbour_is_refused(iris):
 
 def test_no_more_threads_than_cores_are_asked_for(iris):
     assert DAHGNNClassifier(**QUICK, n_jobs=10**9).fit(iris[0], hide(iris[1])).score(*iris) > 0.8
+
+
+def test_codes_of_categories_get_a_column_each(coded, caplog):
+    rows, labels = coded
+    given = hide(labels, keep=5)
+    with caplog.at_level(logging.INFO, logger="dahgnn"):
+        found = DAHGNNClassifier(**QUICK, verbose=1).fit(rows, given)
+    assert found.decision_.startswith("8 of 8 columns hold codes of categories (0, 1, 2, 3, 4, …)")
+    assert found.decision_ in caplog.text
+    plain = DAHGNNClassifier(**QUICK, scale="whole").fit(rows, given)
+    assert plain.decision_ == ""
+    unknown = given < 0
+    right, before = (np.mean(each.transduction_[unknown] == labels[unknown]) for each in (found, plain))
+    assert right > before + 0.1
+    np.testing.assert_array_equal(found.predict(rows), found.transduction_)
+    other = DAHGNNClassifier(**QUICK, scale="categories").fit(rows, given)
+    np.testing.assert_array_equal(other.label_distributions_, found.label_distributions_)
+
+
+def test_other_numbers_for_the_same_categories_change_nothing(coded):
+    """What the codes are is an accident; rows of unknown codes are predicted all the same."""
+    rows, labels = coded
+    given = hide(labels, keep=5)
+    found = DAHGNNClassifier(**QUICK).fit(rows, given)
+    again = DAHGNNClassifier(**QUICK).fit(2 * rows - 7, given)
+    np.testing.assert_array_equal(again.label_distributions_, found.label_distributions_)
+    new = rows[:20].copy()
+    new[:, 0] = 99
+    np.testing.assert_allclose(found.predict_proba(new).sum(1), 1)
+    assert np.mean(found.predict(new) == labels[:20]) > 0.6
+
+
+def test_surroundings_of_codes_are_those_of_a_fit(coded):
+    rows, labels = coded
+    given = hide(labels, keep=5)
+    around = DAHGNNClassifier(**QUICK).surroundings(rows)
+    found = DAHGNNClassifier(**QUICK).fit(rows, given)
+    again = DAHGNNClassifier(**QUICK).fit(rows, given, neighbors=around)
+    np.testing.assert_array_equal(again.label_distributions_, found.label_distributions_)
+
+
+def test_categories_need_whole_numbers(coded):
+    rows, labels = coded
+    with pytest.raises(
+        ValueError, match="2 to 30 different whole numbers where scale='categories'. Got none"
+    ):
+        DAHGNNClassifier(**QUICK, scale="categories").fit(rows / 7, labels)

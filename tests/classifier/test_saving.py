@@ -172,6 +172,31 @@ def test_words_and_surroundings_come_back(tmp_path):
         load_classifier(tmp_path / "other")
 
 
+def test_categories_come_back(tmp_path):
+    codes = np.stack([np.roll(np.arange(5), shift)[(np.arange(60) * 7) % 5] for shift in range(3)], 1)
+    rows = np.concatenate([FEATURES[:, :1], codes], 1)
+    before = DAHGNNClassifier(training=QUICK, networks=2, random_state=0, scale="categories")
+    before.fit(rows, np.where(np.arange(60) < 30, LABELS, -1))
+    save_classifier(before, tmp_path / "model")
+    with safe_open(tmp_path / "model", "pt") as file:
+        assert json.loads(file.metadata()["header"])["layout"] == 5
+    after = load_classifier(tmp_path / "model")
+    assert after.decision_ == before.decision_ != ""
+    assert after.n_features_in_ == 4
+    new = rows[:7] + np.array([0.1, 0, 0, 0])
+    new[0, 1] = 17  # which no fitted row had
+    np.testing.assert_array_equal(after.predict_proba(new), before.predict_proba(new))
+    prefix = "scaling.categories."
+    for name, values, words in (
+        ("measured", [1], "categories of other columns"),
+        ("columns", [1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3], "other codes than categories"),
+        ("codes", [1.0], "other codes than categories"),
+    ):
+        change(tmp_path / "model", tmp_path / "other", **{f"{prefix}{name}": torch.tensor(values)})
+        with pytest.raises(ValueError, match=words):
+            load_classifier(tmp_path / "other")
+
+
 def test_names_of_columns_come_back(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(FEATURES, columns=["a", "b", "c", "d"])

@@ -156,3 +156,37 @@ def test_many_rows_are_scaled_in_blocks(rows, monkeypatch, tmp_path):
     torch.testing.assert_close(parts.factor, whole.factor, rtol=1e-13, atol=0)
     with Scratch(tmp_path, large=1) as scratch:
         torch.testing.assert_close(whole.apply(rows, scratch), whole.apply(rows), rtol=0, atol=0)
+
+
+@pytest.fixture
+def mixed(rows):
+    """Three measures in their own units, a column of four codes, and one of two."""
+    codes = np.random.default_rng(1).choice(4, size=200, p=[0.5, 0.3, 0.15, 0.05])
+    return np.concatenate([rows[:, :2], codes[:, None], rows[:, 2:], (codes > 0)[:, None]], 1)
+
+
+def test_categories_count_as_much_as_measures(mixed):
+    """Two rows of other categories have the squared distance 2 there, two measures in the mean as well."""
+    scaled = choose_scaling(mixed, "categories").apply(mixed).numpy()[:, :-1].astype(float)
+    assert scaled.shape == (200, 3 + 4 + 2)
+    np.testing.assert_allclose(scaled.mean(0), 0, atol=1e-6)
+    assert np.mean(np.sum(scaled**2, 1)) == pytest.approx(9, rel=1e-5)
+    unit = scaled[:, 0].std()
+    np.testing.assert_allclose(scaled[:, :3].std(0), unit, rtol=1e-5)
+    apart = (scaled[:, None, 3:7] - scaled[None, :, 3:7]) / unit
+    expected = 2 * (mixed[:, None, 2] != mixed[None, :, 2])
+    np.testing.assert_allclose((apart**2).sum(2), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["columns", "whole", "categories"])
+def test_a_scale_is_undone(mixed, kind):
+    scaling = choose_scaling(mixed, kind)
+    assert scaling.n_columns == 5
+    np.testing.assert_allclose(scaling.undo(scaling.apply(mixed)), mixed, rtol=1e-4, atol=1e-3)
+
+
+def test_a_measure_that_does_not_vary_stays_out_of_the_way_of_categories(mixed):
+    constant = np.concatenate([mixed, np.full((200, 1), 0.5)], 1)
+    scaled = choose_scaling(constant, "categories").apply(constant)
+    assert (scaled[:, 3] == 0).all()
+    assert torch.equal(scaled[:, [0, 1, 2, *range(4, 11)]], choose_scaling(mixed, "categories").apply(mixed))

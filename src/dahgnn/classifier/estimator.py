@@ -113,12 +113,15 @@ class DAHGNNClassifier(
         with one labelled row keeps it. Or an array of rows, which nobody learns from: their labels judge
         alone, how long the networks train and how much each expert counts. With 0 nothing is held out: then
         nobody can tell which expert is right, and Poisson learning and the linear model decide.
-    scale : {"auto", "columns", "whole", "words", "none"}
+    scale : {"auto", "columns", "whole", "words", "categories", "none"}
         Columns of mean 0 and the same deviation, or the table as a whole, as pixels and embeddings need it,
-        or tf-idf in place of counts of words, or neither. All but the last give rows the same length in the
-        mean. "auto" takes "columns" where a few
-        of them have nearly all of the variance, as in tables whose units differ, and else "whole". The scale
-        is kept and applied to new rows.
+        or tf-idf in place of counts of words, or a column for each category in place of each column of at
+        most 30 whole numbers, or neither. All but the last give rows the same length in the mean. "auto"
+        takes "categories" where such numbers are codes: in tables of at least six such columns, if rows of
+        neighbouring numbers are as unlike, in all other columns, as rows of any two numbers
+        (`dahgnn.graph.categories`). Else it takes "columns"
+        where a few of them have nearly all of the variance, as in tables whose units differ, and else
+        "whole". The scale is kept and applied to new rows; a code that no fitted row had is no category.
     class_prior : mapping or array, (c,), optional
         How many of the rows each class has, if that is known: shares by class, or in the order of
         ``classes_``. Probabilities then have these shares in the mean. With few labels it is worth several
@@ -157,7 +160,7 @@ class DAHGNNClassifier(
         "plain-poisson" (likewise, over neighbours by plain distance), and "around" (a linear model of what
         surrounds a row in a given hypergraph).
     decision_ : str
-        What was decided about a given hypergraph, as a sentence; empty without one.
+        What was decided about columns of codes and about a given hypergraph, in words; empty without both.
     embedding_ : array, (n, c)
         The last output of the networks, before the softmax: their mean.
     density_ : array, (n,)
@@ -310,8 +313,9 @@ class DAHGNNClassifier(
             adopted = self._surroundings(given, neighbors, hypergraph, splits, workplace)
             if plan.on_disk:
                 release_memory()
-            if adopted.decision:
-                tell("%s", adopted.decision)
+            decisions = [each for each in (given.scaling.describe(), adopted.decision) if each]
+            for decision in decisions:
+                tell("%s", decision)
             fitter = Fitter(
                 given=adopted.given,
                 surroundings=adopted.surroundings,
@@ -325,7 +329,7 @@ class DAHGNNClassifier(
             seeds = generator.randint(2**31, size=count).tolist()
             fit = fitter.run(networks, splits, seeds, tell.listen(callback))
             self._describe(given, fit, training.max_epochs)
-            self.decision_, self.plan_ = adopted.decision, plan
+            self.decision_, self.plan_ = "; ".join(decisions), plan
             self._keep(fit.ensemble)
             tell("Labels come from %s", say_combination(self.combination_))
         if fit.interrupted:

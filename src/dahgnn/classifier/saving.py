@@ -26,6 +26,7 @@ from dahgnn.classifier.stacking import AROUND, POISSON_EXPERTS, SELF_TRAINED, Ca
 from dahgnn.classifier.trees import TreesModel
 from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.files.tensors import read_tensors, write_tensors
+from dahgnn.graph.categories import Categories
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.scaling import Scaling
 from dahgnn.nn.model import DAHGNN
@@ -33,14 +34,16 @@ from dahgnn.nn.model import DAHGNN
 Array = NDArray[Any]
 
 FORMAT = "dahgnn-classifier"
-# Counts the changes of what a file holds. The second is for what earlier versions do not know, words and
-# surroundings: they read files without these, and refuse the others.
-_LAYOUT, _LAYOUT_OF_GIVEN = 3, 4
+# Counts the changes of what a file holds. The last two are for what earlier versions do not know, words and
+# surroundings, and categories: they read files without these, and refuse the others.
+_LAYOUT, _LAYOUT_OF_GIVEN, _LAYOUT_OF_CATEGORIES = 3, 4, 5
 _REMEDY = "Write it anew with save_classifier."
 # What the classifier keeps of its labels, as arrays.
 _OF_LABELS = ("labelled_indices", "held_out_indices", "held_out_distributions")
 # Tensors that a caller keeps beside the classifier begin so.
 _BESIDE = "beside."
+# Those of the categories of a scaling.
+_CATEGORIES = "scaling.categories."
 # Who makes the models of features from their arrays; the self-trained one is a kernel model, too.
 _READERS = {**FEATURE_EXPERTS, SELF_TRAINED: FEATURE_EXPERTS["kernel"]}
 _KINDS = {"i": int, "u": np.uint64, "f": float, "b": bool, "U": str}
@@ -119,6 +122,8 @@ def save_classifier(
 
 
 def _layout(ensemble: Ensemble) -> int:
+    if ensemble.scaling.categories is not None:
+        return _LAYOUT_OF_CATEGORIES
     beyond = ensemble.scaling.words is not None or AROUND in ensemble.combined.potentials
     return _LAYOUT_OF_GIVEN if beyond else _LAYOUT
 
@@ -175,6 +180,7 @@ def _ensemble_tensors(ensemble: Ensemble) -> dict[str, Tensor]:
     arrays |= {f"potentials.{name}": values for name, values in combined.potentials.items()}
     optional = {
         "scaling.words": ensemble.scaling.words,
+        **{f"{_CATEGORIES}{name}": values for name, values in _write_categories(ensemble.scaling).items()},
         "hypergraph.centres": hypergraph.centres,
         "hypergraph.weights": hypergraph.weights,
         "hypergraph.incidence_weights": hypergraph.incidence_weights,
@@ -184,6 +190,34 @@ def _ensemble_tensors(ensemble: Ensemble) -> dict[str, Tensor]:
     }
     everything = tensors | arrays | {name: value for name, value in optional.items() if value is not None}
     return {name: torch.as_tensor(np.ascontiguousarray(value)) for name, value in everything.items()}
+
+
+def _write_categories(scaling: Scaling) -> dict[str, Tensor]:
+    categories = scaling.categories
+    if categories is None:
+        return {}
+    return {name: getattr(categories, name) for name in Categories.__dataclass_fields__}
+
+
+def _rebuild_scaling(tensors: Mapping[str, Tensor]) -> Scaling:
+    kept = {
+        name.removeprefix(_CATEGORIES): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(_CATEGORIES)
+    }
+    shift = tensors["scaling.shift"]
+    categories = _check_categories(Categories(**kept), len(shift)) if kept else None
+    return Scaling(shift, tensors["scaling.factor"], tensors.get("scaling.words"), categories)
+
+
+def _check_categories(categories: Categories, width: int) -> Categories:
+    """Refuse categories of columns that there are not, or of columns that are measured as well."""
+    everybody = torch.cat([categories.measured, categories.columns.unique()])
+    _check(everybody.dtype == torch.int64, "columns that are no numbers")
+    _check(torch.equal(everybody.sort().values, torch.arange(len(everybody))), "categories of other columns")
+    fits = len(categories.codes) == len(categories.columns) == width - len(categories.measured)
+    _check(fits, "other codes than categories")
+    return categories
 
 
 def _write_candidate(candidate: Candidate) -> list[Any]:
@@ -237,7 +271,7 @@ def load_saved(path: str | os.PathLike[str], remedy: str = _REMEDY) -> Saved:
         A sentence for the end of errors, which says how to get a file that is whole.
     """
     header, everything = read_tensors(path, FORMAT, remedy)
-    if header.get("layout") not in (_LAYOUT, _LAYOUT_OF_GIVEN):
+    if header.get("layout") not in (_LAYOUT, _LAYOUT_OF_GIVEN, _LAYOUT_OF_CATEGORIES):
         raise ValueError(f"The classifier file {path} is of another version of dahgnn. Fit it anew.")
     beside = {name: everything.pop(name) for name in list(everything) if name.startswith(_BESIDE)}
     try:
@@ -259,7 +293,7 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
     classifier._check_parameters()
     classifier.classes_ = _read_classes(header["class_kind"], header["classes"])
     ensemble = _rebuild_ensemble(header, tensors, len(classifier.classes_))
-    n, width = len(ensemble.features), len(tensors["scaling.shift"])
+    n, width = len(ensemble.features), ensemble.scaling.n_columns
     classifier.n_features_in_ = width
     names = header["feature_names"]
     if names:
@@ -303,7 +337,7 @@ def _rebuild_ensemble(header: Mapping[str, Any], tensors: Mapping[str, Tensor], 
     fitted = Evaluation(*(tensors[f"fitted.{name}"].numpy() for name in Evaluation._fields))
     _check(bool((fitted.distributions >= 0).all()), "probabilities that are none")
     return Ensemble(
-        scaling=Scaling(tensors["scaling.shift"], tensors["scaling.factor"], tensors.get("scaling.words")),
+        scaling=_rebuild_scaling(tensors),
         features=tensors["features"],
         hypergraph=hypergraph,
         k=k,

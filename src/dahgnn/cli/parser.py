@@ -166,7 +166,7 @@ def _add_fit(commands: _Commands) -> None:
     )
     own.add_argument(
         "--scale",
-        choices=("none", "auto", "columns", "whole", "words"),
+        choices=("none", "auto", "columns", "whole", "words", "categories"),
         default="auto",
         help="of the columns (%(default)s)",
     )

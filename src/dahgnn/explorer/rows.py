@@ -231,9 +231,7 @@ def _of_fit(folder: Path, others: Sequence[object]) -> Rows:
     fitted = FittedFolder.open(folder)
     ids = fitted.needed_names("A fit to go on from")
     ensemble = fitted.classifier.ensemble_
-    shift, factor = ensemble.scaling.shift, ensemble.scaling.factor
-    scaled = ensemble.features[:, :-1].double()
-    features = (shift + scaled / factor.where(factor != 0, 1)).to(scaled.dtype).numpy()
+    features = ensemble.scaling.undo(ensemble.features)
     names = tuple(name for column in fitted.columns for name in column.feature_names)
     if len(names) != features.shape[1]:
         raise ValueError(f"{folder / MODEL} is damaged: it has columns of other features. Fit anew.")

@@ -13,6 +13,7 @@ from torch import Tensor
 from dahgnn.checks import bad_value, check_choice
 from dahgnn.config import SCALES
 from dahgnn.files.scratch import IN_MEMORY, Scratch
+from dahgnn.graph.categories import Categories, find_categories, recognise_categories
 
 # Who is named in errors.
 _OWNER = "DAHGNNClassifier"
@@ -40,32 +41,57 @@ class Scaling:
     Attributes
     ----------
     shift, factor : Tensor of float64, (d,)
-        One number a column.
+        One number a column; where there are categories, of the columns that stand in their place, too.
     words : Tensor of float64, (d,), or None
         How much each word counts, where columns count words: rows are multiplied with it and get the length
         one before anything else.
+    categories : Categories or None
+        Which columns hold codes, and become a column for each category before anything else.
     """
 
     shift: Tensor
     factor: Tensor
     words: Tensor | None = None
+    categories: Categories | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns the rows have."""
+        return len(self.shift) if self.categories is None else self.categories.n_columns
+
+    def describe(self) -> str:
+        """Say which columns hold codes; nothing where none do."""
+        return "" if self.categories is None else self.categories.describe()
 
     def apply(self, rows: NDArray[Any], scratch: Scratch = IN_MEMORY) -> Tensor:
         """Return the scaled rows and a column of ones, (n, d + 1) of float32.
 
+        Where there are categories, d counts the columns that stand in their place.
+
         The ones are the bias that the network has not: without them it could not tell a group of rows in the
         middle from the middle of all. Distances do not see them.
         """
-        scaled = scratch.empty((len(rows), rows.shape[1] + 1))
+        scaled = scratch.empty((len(rows), len(self.shift) + 1))
         scaled[:, -1] = 1
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             block = rows[start : start + _ROWS_AT_ONCE]
             if self.words is not None:
                 block = _weigh_words(block, self.words.numpy())
+            if self.categories is not None:
+                block = self.categories.expand(block)
             some = torch.from_numpy(np.require(block, requirements=("C", "W")))
             # In float64: a column may be a small difference of large numbers.
             scaled[start : start + _ROWS_AT_ONCE, :-1] = (some - self.shift).mul_(self.factor)
         return scaled.add_(0.0)  # zeros lose their sign, so that equal rows have equal bytes
+
+    def undo(self, scaled: Tensor) -> NDArray[Any]:
+        """Return the rows (n, d) of which `apply` made these (n, d + 1).
+
+        Columns that do not vary are lost, and what words count is not undone.
+        """
+        factor = self.factor.where(self.factor != 0, 1)
+        rows = (self.shift + scaled[:, :-1].double() / factor).to(scaled.dtype).numpy()
+        return rows if self.categories is None else self.categories.collapse(rows)
 
 
 def choose_scaling(rows: NDArray[Any], kind: str) -> Scaling:
@@ -75,12 +101,16 @@ def choose_scaling(rows: NDArray[Any], kind: str) -> Scaling:
     ----------
     rows : array of float, (n, d)
         The table.
-    kind : {"auto", "columns", "whole", "words", "none"}
+    kind : {"auto", "columns", "whole", "words", "categories", "none"}
         See `DAHGNNClassifier`.
     """
     check_choice("scale", kind, SCALES, _OWNER)
     if kind == "words":
         return _choose_for_words(rows)
+    if kind == "categories":
+        return _choose_for_categories(rows, _need_categories(rows))
+    if kind == "auto" and (categories := recognise_categories(rows)) is not None:
+        return _choose_for_categories(rows, categories)
     d = rows.shape[1]
     largest = np.maximum(rows.max(0), -rows.min(0)).astype(np.float64)
     if kind == "none":
@@ -125,6 +155,43 @@ def _choose_for_words(rows: NDArray[Any]) -> Scaling:
     words = np.log((1 + len(rows)) / (1 + frequencies)) + 1
     scaling = choose_scaling(_weigh_words(rows, words), "whole")
     return Scaling(scaling.shift, scaling.factor, torch.from_numpy(words))
+
+
+def _need_categories(rows: NDArray[Any]) -> Categories:
+    found = find_categories(rows)
+    if found is None:
+        expected = "with a column of 2 to 30 different whole numbers where scale='categories'"
+        raise bad_value("X", _OWNER, expected, "none", "Take scale='auto'.")
+    return found
+
+
+def _choose_for_categories(rows: NDArray[Any], categories: Categories) -> Scaling:
+    """Let two rows of other categories be as far apart as two of other numbers are in the mean.
+
+    That is two, for squares: an indicator each, and measured columns of variance one. What is rare counts no
+    more than what is frequent, as it would with indicators of variance one.
+    """
+    numbers = np.ascontiguousarray(rows[:, categories.measured.numpy()])
+    m = numbers.shape[1]
+    shift, factor, variance = np.zeros(m), np.zeros(m), np.zeros(m)
+    if m:
+        plain = choose_scaling(numbers, "columns")
+        shift, factor = plain.shift.numpy(), plain.factor.numpy()
+        varies = factor > 0
+        factor = factor * np.sqrt(varies.sum()) / _LENGTH
+        variance = varies.astype(np.float64)
+    share = np.array(
+        [
+            np.count_nonzero(rows[:, column] == code) / len(rows)
+            for column, code in zip(categories.columns.tolist(), categories.codes.tolist(), strict=True)
+        ]
+    )
+    length = np.sqrt(variance.sum() + (share * (1 - share)).sum())
+    return Scaling(
+        torch.from_numpy(np.concatenate([shift, share])),
+        torch.from_numpy(np.concatenate([factor, np.ones(len(share))]) * (_LENGTH / length)),
+        categories=categories,
+    )
 
 
 def _weigh_words(rows: NDArray[Any], words: NDArray[Any]) -> NDArray[Any]:
