@@ -51,11 +51,13 @@ def test_a_combination_never_sees_the_label_that_it_judges(monkeypatch, folds):
     # Each opinion names its row, so that one can see whom a combination is learnt from.
     named = np.column_stack([places, np.zeros(len(places)), np.zeros(len(places))]).astype(float)
     seen, told = [], []
+    whole = Stack(tuple(candidates), (0.5, 0.5))
 
-    def learn(_, opinions, given, counts=None):
+    def learn(_, opinions, given, counts, near):
         rows = opinions[0][:, 0].astype(int)
         assert given.tolist() == labels[rows].tolist()
         assert len(counts) == len(rows)
+        assert near is whole
         seen.append(set(rows.tolist()))
 
     def apply(_, __, opinions):
@@ -64,7 +66,6 @@ def test_a_combination_never_sees_the_label_that_it_judges(monkeypatch, folds):
 
     monkeypatch.setattr(judgement, "learn_stack", learn)
     monkeypatch.setattr(judgement, "_apply", apply)
-    whole = Stack(tuple(candidates), (0.5, 0.5))
     rows, shares, _ = judge_held_out(candidates, [named, named], known, places, whole)
     assert len(seen) == len(told) - 1 >= len(folds)
     for learnt, judged in zip(seen, told, strict=False):  # the last who speaks is that of all labels

@@ -135,9 +135,9 @@ def test_a_fold_is_hidden_from_the_model_that_judges_it(table, folds, monkeypatc
 def test_the_combination_that_names_has_not_seen_the_fold(table, monkeypatch):
     asked, learn = [], module.learn_without
 
-    def watched(candidates, held, known, unseen=None):
+    def watched(candidates, held, known, unseen=None, near=None):
         asked.append(None if unseen is None else known.rows[unseen].tolist())
-        return learn(candidates, held, known, unseen)
+        return learn(candidates, held, known, unseen, near)
 
     monkeypatch.setattr(module, "learn_without", watched)
     learn_again(hear(table))

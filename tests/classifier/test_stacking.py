@@ -133,3 +133,18 @@ def test_both_kinds_of_poisson_learning_are_told_apart():
     assert shares == pytest.approx({"poisson": 0.25, "plain-poisson": 0.75})
     expected = "Poisson learning on neighbours by plain distance 75 %, Poisson learning 25 %"
     assert say_combination(shares) == expected
+
+
+def test_where_the_search_for_weights_begins_makes_no_difference():
+    generator = np.random.default_rng(5)
+    labels = generator.integers(3, size=80)
+    opinions = []
+    for noise in np.linspace(0.5, 4, len(CANDIDATES)):
+        scores = 2 * np.eye(3)[labels] + noise * generator.normal(size=(80, 3))
+        opinions.append(np.exp(scores) / np.exp(scores).sum(1, keepdims=True))
+    expected = learn_stack(CANDIDATES, opinions, labels)
+    fewer = learn_stack(CANDIDATES, [each[:60] for each in opinions], labels[:60])
+    for near in (fewer, Stack((CANDIDATES[3],), (5.0,))):
+        found = learn_stack(CANDIDATES, opinions, labels, None, near)
+        for candidate in CANDIDATES:
+            assert found.weight_of(candidate) == pytest.approx(expected.weight_of(candidate), abs=6e-3)

@@ -69,7 +69,11 @@ def count_held_out(known: Known, places: Array) -> Array:
 
 
 def learn_without(
-    candidates: Sequence[Candidate], held: Sequence[Array], known: Known, unseen: Array | None = None
+    candidates: Sequence[Candidate],
+    held: Sequence[Array],
+    known: Known,
+    unseen: Array | None = None,
+    near: Stack | None = None,
 ) -> Stack:
     """Learn a combination from all held-out labels but some.
 
@@ -83,11 +87,14 @@ def learn_without(
         The labels.
     unseen : array of int, optional
         Places of labels that the combination must not see, in whatever fold they are held out.
+    near : Stack, optional
+        Where to begin, see `learn_stack`.
     """
     places = np.concatenate([np.empty(0, np.int64), *known.held_places])
     train = np.isin(places, [] if unseen is None else unseen, invert=True)
     counts = count_held_out(known, places)
-    return learn_stack(candidates, [each[train] for each in held], known.labels[places][train], counts[train])
+    said, labels = [each[train] for each in held], known.labels[places][train]
+    return learn_stack(candidates, said, labels, counts[train], near)
 
 
 class Judged(NamedTuple):
@@ -142,7 +149,7 @@ def judge_held_out(
     said = np.empty((len(places), known.n_classes))
     for part in np.unique(parts):
         test = parts == part
-        stack = learn_without(candidates, held, known, places[test])
+        stack = learn_without(candidates, held, known, places[test], whole)
         said[test] = _apply(stack, candidates, [each[test] for each in held])
     rows, place = np.unique(places, return_inverse=True)
     both = [_average(each, place, factors) for each in (said, _apply(whole, candidates, held))]

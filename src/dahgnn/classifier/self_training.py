@@ -83,7 +83,7 @@ def _learn_stacks(opinions: Opinions) -> list[Stack]:
     whole = learn_without(candidates, held, known)
     if len(known.parts) < 3:
         return [whole] * len(known.parts)
-    return [*(learn_without(candidates, held, known, places) for places in known.held_places), whole]
+    return [*(learn_without(candidates, held, known, places, whole) for places in known.held_places), whole]
 
 
 def _prepare(features: Tensor, known: Known, rows: Array, names: Sequence[Array]) -> Lesson:

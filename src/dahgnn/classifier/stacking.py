@@ -110,6 +110,10 @@ class Stack:
         )
         return _normalise(np.asarray(scores))
 
+    def weight_of(self, candidate: Candidate) -> float:
+        """Return the weight of a candidate, zero if it is left out."""
+        return dict(zip(self.candidates, self.weights, strict=True)).get(candidate, 0.0)
+
     def weight_share(self, expert: str) -> float:
         """Return the share of all weights that an expert has, smooth or not."""
         own = [
@@ -136,7 +140,11 @@ def say_combination(shares: Mapping[str, float]) -> str:
 
 
 def learn_stack(
-    candidates: Sequence[Candidate], opinions: Sequence[Array], labels: Array, counts: Array | None = None
+    candidates: Sequence[Candidate],
+    opinions: Sequence[Array],
+    labels: Array,
+    counts: Array | None = None,
+    near: Stack | None = None,
 ) -> Stack:
     """Learn the weights from labels that the candidates had not seen.
 
@@ -150,6 +158,9 @@ def learn_stack(
         Their classes.
     counts : array, (h,), optional
         How much each row counts; one by default.
+    near : Stack, optional
+        Where to begin, such as a combination of nearly the same labels. The weights do not depend on it, as
+        there is one best choice of them; it is only found sooner.
     """
     from scipy.optimize import minimize
 
@@ -159,6 +170,7 @@ def learn_stack(
     counts = np.ones(len(labels)) if counts is None else counts
     logarithms = np.stack([_logarithm(opinion) for opinion in opinions])  # (candidates, h, c)
     prior = (favourites + 1 / len(candidates)) / 2
+    start = prior if near is None else np.array([near.weight_of(candidate) for candidate in candidates])
     rows, strength = np.arange(len(labels)), _PENALTY * len(candidates)
 
     def loss(weights: Array) -> tuple[float, Array]:
@@ -171,7 +183,7 @@ def learn_stack(
         return float(strength * (apart @ apart) - likelihood), gradient + 2 * strength * apart
 
     with one_blas_thread():
-        found = minimize(loss, prior, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(candidates))
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(candidates))
     return _make(candidates, found.x)
 
 

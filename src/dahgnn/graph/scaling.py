@@ -23,8 +23,8 @@ _LENGTH = 3.0
 # networks, and under 0.1 for tables of measures in their own units.
 _EFFECTIVE_SHARE = 0.2
 _ROWS_AT_ONCE = 1024
-# Numbers of which the deviation is computed at a time.
-_NUMBERS_AT_ONCE = 1 << 25
+# Numbers of which the deviation is computed at a time, so few that they stay in the caches.
+_NUMBERS_AT_ONCE = 1 << 18
 # Squares of smaller numbers have few digits in float64, or are 0.
 _SMALL = 1e-140
 # Squares of differences that are a ten-thousandth of it are still whole in float32.
@@ -211,7 +211,7 @@ def _deviation(rows: NDArray[Any], largest: NDArray[Any]) -> NDArray[Any]:
     """Return the standard deviation of each column; tiny columns are enlarged while it is computed."""
     tiny = (largest > 0) & (largest < _SMALL)
     if not tiny.any():
-        return _deviation_in_blocks(rows) if rows.size > _NUMBERS_AT_ONCE else rows.std(0, dtype=np.float64)
+        return _deviation_in_blocks(rows)
     unit = np.where(tiny, np.exp2(np.frexp(largest)[1]), 1.0)  # a power of two, so that nothing is rounded
     return np.asarray((rows / unit).std(0) * unit)
 
