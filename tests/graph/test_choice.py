@@ -8,6 +8,7 @@ from dahgnn.graph.choice import choose_search, exact_seconds, ivf_seconds
 
 
 def test_few_rows_are_compared_and_many_are_not():
+    pytest.importorskip("faiss")
     assert choose_search(10_000, 64) == "exact"
     assert choose_search(70_000, 784) == "exact"  # measured: 27 s against 36 s
     assert choose_search(300_000, 64) == "ivf"  # measured: 40 s against 8 s
