@@ -8,7 +8,7 @@ import pytest
 import torch
 from clustered_rows import clustered
 
-from dahgnn.classifier.fitting import find_neighbors
+from dahgnn.classifier.surroundings import find_neighbors
 from dahgnn.files.scratch import Scratch
 from dahgnn.graph import sharded
 from dahgnn.graph.nearest import knn

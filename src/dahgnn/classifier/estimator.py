@@ -9,7 +9,7 @@ import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,15 +28,7 @@ from torch import Tensor
 from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_device, check_flag
 from dahgnn.classifier.attributes import keeping_last_fit
 from dahgnn.classifier.ensemble import Ensemble, Evaluation
-from dahgnn.classifier.fitting import (
-    Fit,
-    Fitter,
-    GivenRows,
-    Surroundings,
-    check_hypergraph,
-    check_surroundings,
-    find_surroundings,
-)
+from dahgnn.classifier.fitting import Fit, Fitter, GivenRows
 from dahgnn.classifier.given import Adopted, adopt_hypergraph
 from dahgnn.classifier.labels import (
     encode_class_prior,
@@ -50,6 +42,12 @@ from dahgnn.classifier.rows import MappedFile, read_rows
 from dahgnn.classifier.stacking import say_combination
 from dahgnn.classifier.stages import count_networks
 from dahgnn.classifier.startup import starting_device
+from dahgnn.classifier.surroundings import (
+    Surroundings,
+    check_hypergraph,
+    check_surroundings,
+    find_surroundings,
+)
 from dahgnn.classifier.verbosity import telling
 from dahgnn.classifier.workplace import Workplace, work_folder
 from dahgnn.config import PRESETS, SCALES, ModelConfig, ResourceConfig, TrainingConfig
@@ -305,10 +303,8 @@ class DAHGNNClassifier(
             file.check_unchanged()
             searched = neighbors is None and hypergraph is None
             folder = stack.enter_context(_work_folder(plan, given, settings, world, searched))
-            n, width = given.features.shape
-            count = count_networks(self.networks, n)
-            splits = given.split(self.validation, count, generator)
-            tell("Find the neighbours of %d rows", n)
+            splits = given.split(self.validation, count_networks(self.networks, len(rows)), generator)
+            tell("Find the neighbours of %d rows", len(rows))
             workplace = Workplace(plan=plan, scratch=scratch, folder=folder, world=world, progress=progress)
             adopted = self._surroundings(given, neighbors, hypergraph, splits, workplace)
             if plan.on_disk:
@@ -316,18 +312,7 @@ class DAHGNNClassifier(
             decisions = [each for each in (given.scaling.describe(), adopted.decision) if each]
             for decision in decisions:
                 tell("%s", decision)
-            fitter = Fitter(
-                given=adopted.given,
-                surroundings=adopted.surroundings,
-                training=training,
-                device=self._device(),
-                merge_equal=adopted.surroundings.searched,
-                refit=np.ndim(self.validation) == 0,
-                workplace=workplace,
-            )
-            networks = self._make_networks(width, given.classes, model, count, generator)
-            seeds = generator.randint(2**31, size=count).tolist()
-            fit = fitter.run(networks, splits, seeds, tell.listen(callback))
+            fit = self._train(adopted, workplace, splits, model, training, generator, tell.listen(callback))
             self._describe(given, fit, training.max_epochs)
             self.decision_, self.plan_ = "; ".join(decisions), plan
             self._keep(fit.ensemble)
@@ -403,6 +388,30 @@ class DAHGNNClassifier(
             class_prior=encode_class_prior(self.class_prior, classes),
             rows=rows,
         )
+
+    def _train(
+        self,
+        adopted: Adopted,
+        workplace: Workplace,
+        splits: Sequence[Split],
+        model: ModelConfig,
+        training: TrainingConfig,
+        generator: np.random.RandomState,
+        listen: Callable[[int, Update], None],
+    ) -> Fit:
+        """Train a network for each split, and combine them with the experts."""
+        given, count = adopted.given, len(splits)
+        fitter = Fitter(
+            given=given,
+            surroundings=adopted.surroundings,
+            training=training,
+            device=self._device(),
+            merge_equal=adopted.surroundings.searched,
+            refit=np.ndim(self.validation) == 0,
+            workplace=workplace,
+        )
+        networks = self._make_networks(given.features.shape[1], given.classes, model, count, generator)
+        return fitter.run(networks, splits, generator.randint(2**31, size=count).tolist(), listen)
 
     def _describe(self, given: GivenRows, fit: Fit, max_epochs: int) -> None:
         """Keep which rows were labelled, how the training went, and what is said of held-out rows."""

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dahgnn.classifier.fitting import GivenRows, Surroundings, find_neighbors
+from dahgnn.classifier.fitting import GivenRows
 from dahgnn.classifier.opinions import Graphs, potential_distributions
 from dahgnn.classifier.stacking import DOUBT, FAVOURITE
+from dahgnn.classifier.surroundings import Surroundings, find_neighbors
 from dahgnn.graph.diffusion import Given, SimilarityGraph
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.membership import add_neighbours, share_hyperedges

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import Explanation, explain
-from dahgnn.classifier.fitting import Surroundings
 from dahgnn.classifier.stacking import say_combination
+from dahgnn.classifier.surroundings import Surroundings
 from dahgnn.report.assessment import DoubtfulLabel, find_doubtful, held_out_opinions
 
 Array = NDArray[Any]

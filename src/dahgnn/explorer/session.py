@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import usefulness
-from dahgnn.classifier.fitting import Surroundings
 from dahgnn.classifier.stages import count_networks
+from dahgnn.classifier.surroundings import Surroundings
 from dahgnn.config import PRESETS
 from dahgnn.explorer.audit import (
     Change,
