@@ -503,7 +503,12 @@ def test_it_says_what_it_does(iris, caplog):
     said = [record.getMessage() for record in caplog.records]
     assert said[0] == "Find the neighbours of 150 rows"
     assert said[1].startswith("Network 1, epoch 1: loss")
-    assert said[-1] == f"Labels come from {say_combination(classifier.combination_)}"
+    assert said[-1] == classifier.decision_
+    combined = say_combination(classifier.combination_)
+    assert classifier.decision_ == (
+        "Columns have one scale; neighbours come from an exact search; 2 networks trained on all rows at once; "
+        f"labels come from {combined}"
+    )
 
 
 def test_it_is_silent_unless_asked(iris, caplog, capsys):
@@ -1002,10 +1007,8 @@ def test_labels_spread_over_a_hypergraph_of_ones_own_as_far_as_it_tells_somethin
         assert keep == 1 or (misled.predict(rows + 0.01) == labels).mean() > 0.9
     led = DAHGNNClassifier(**QUICK).fit(junk, hide(labels, 8), hypergraph=truth)
     assert (led.transduction_ == labels).mean() > 0.9
-    assert led.decision_ == (
-        "No neighbours were added to the given hyperedges; features are scaled as without a hypergraph"
-    )
-    assert DAHGNNClassifier(**QUICK).fit(rows, hide(labels, 8)).decision_ == ""
+    said = "columns have one scale; no neighbours were added to the given hyperedges; 2 networks trained"
+    assert said in led.decision_.lower()
 
 
 @pytest.mark.parametrize(
@@ -1185,7 +1188,7 @@ def test_codes_of_categories_get_a_column_each(coded, caplog):
     assert found.decision_.startswith("8 of 8 columns hold codes of categories (0, 1, 2, 3, 4, …)")
     assert found.decision_ in caplog.text
     plain = DAHGNNClassifier(**QUICK, scale="whole").fit(rows, given)
-    assert plain.decision_ == ""
+    assert plain.decision_.startswith("Columns have one scale; neighbours come from an exact search;")
     unknown = given < 0
     right, before = (np.mean(each.transduction_[unknown] == labels[unknown]) for each in (found, plain))
     assert right > before + 0.1

@@ -56,7 +56,7 @@ def test_nothing_is_added_where_features_are_noise():
     covered = [*PURE, *(np.flatnonzero((label == LABELS) & (np.arange(N) >= 44)) for label in (0, 1, 2))]
     given, found = adopt(NOISE, covered)
     assert found.surroundings.hypergraph is given
-    assert found.decision.startswith("No neighbours were added")
+    assert found.decision.startswith("no neighbours were added")
     expected = share_hyperedges(given).toarray()
     np.testing.assert_allclose(found.surroundings.graphs.chosen.similarities.toarray(), expected)
 
@@ -64,7 +64,7 @@ def test_nothing_is_added_where_features_are_noise():
 def test_neighbours_are_added_where_they_help():
     mixed = [np.arange(start, start + 6) for start in range(0, N, 6)]
     given, found = adopt(BLOBS, mixed)
-    assert found.decision.startswith("All rows got their nearest neighbours")
+    assert found.decision.startswith("all rows got their nearest neighbours")
     assert found.surroundings.hypergraph.n_hyperedges == given.n_hyperedges + N
     near = SimilarityGraph.from_neighbors(build_search(found.given.features).among(5))
     added = near.similarities.toarray() / near.degrees.mean()
@@ -78,7 +78,7 @@ def test_lonely_rows_alone_get_neighbours_where_that_is_best():
     features = np.where(np.arange(N)[:, None] < 20, NOISE, BLOBS)
     pure = [np.flatnonzero((label == LABELS) & (np.arange(N) < 20)) for label in (0, 1, 2)]
     given, found = adopt(features, pure)
-    assert found.decision.startswith("Rows that share no hyperedge got")
+    assert found.decision.startswith("rows that share no hyperedge got")
     added = found.surroundings.hypergraph.n_hyperedges - given.n_hyperedges
     assert added == 40
     graph = found.surroundings.graphs.chosen.similarities.toarray()
@@ -91,13 +91,13 @@ def test_the_least_loss_decides(monkeypatch):
     losses = iter([3.0, 1.0, 2.0])
     monkeypatch.setattr("dahgnn.classifier.given.spreading_loss", lambda *_: next(losses))
     _, found = adopt(BLOBS, PURE)
-    assert found.decision.startswith("Rows that share no hyperedge")
+    assert found.decision.startswith("rows that share no hyperedge")
     assert next(losses, None) is None
 
 
 def test_without_held_out_labels_all_get_neighbours():
     _, found = adopt(NOISE, PURE, [Split(train=range(30), validation=[], test=[])])
-    assert found.decision.startswith("All rows")
+    assert found.decision.startswith("all rows")
 
 
 def test_words_count_by_tf_idf_where_that_helps():
@@ -109,12 +109,12 @@ def test_words_count_by_tf_idf_where_that_helps():
     rows = np.concatenate([rare, frequent, np.zeros((N, 30))], 1)
     pairs = [np.array([0, 1])]
     _, found = adopt(rows, pairs)
-    assert found.decision.endswith("words count by tf-idf")
+    assert found.given.scaling.describe() == "words count by tf-idf"
     assert found.given.scaling.words is not None
     np.testing.assert_array_equal(found.given.features, choose_scaling(rows, "words").apply(rows))
     _, left = adopt(rows, pairs, choose_scale=False)
     assert left.given.scaling.words is None
-    assert left.decision.endswith("features are scaled as without a hypergraph")
+    assert left.given.scaling.describe() == "columns have one scale"
 
 
 @pytest.mark.parametrize("weighted", [False, True])

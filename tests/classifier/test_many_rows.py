@@ -13,6 +13,7 @@ from dahgnn.classifier import plan as planning
 from dahgnn.classifier.saving import load_classifier, save_classifier
 from dahgnn.config import PRESETS, ResourceConfig
 from dahgnn.files.scratch import Scratch
+from dahgnn.graph import sharded
 
 QUICK = replace(PRESETS["default"].training, max_epochs=8)
 
@@ -86,11 +87,26 @@ def test_approximate_neighbours_serve_as_well(table, usual, search):
         training=QUICK, networks=2, random_state=0, resources=ResourceConfig(search=search, recall=0.99)
     ).fit(*table[:2], progress=lambda done, total, *_, **__: told.append((done, total)))
     assert told[-1] == (1, 1)  # of its shards
-    assert found.plan_.search == search
+    assert found.plan_.search == found.search_.backend == search
+    assert found.search_.recall >= 0.98  # which is measured on all rows, being few
+    assert f"neighbours come from {found.search_.describe()}" in found.decision_
     assert right(found, table) > right(usual, table) - 0.02
     surroundings = DAHGNNClassifier(resources=ResourceConfig(search=search)).surroundings(table[0])
     assert surroundings.report.backend == search
     assert surroundings.report.recall >= 0.95
+
+
+def test_where_lists_are_slow_an_automatic_fit_takes_links(monkeypatch):
+    pytest.importorskip("faiss")
+    for module in (planning, sharded):
+        monkeypatch.setattr(module, "choose_search", lambda n, d, device, wanted: "ivf")
+    rows = np.random.default_rng(0).normal(size=(3000, 60)).astype(np.float32)
+    labels = np.where(np.arange(3000) < 60, rows[:, 0] > 0, -1)
+    settings = {"training": QUICK, "networks": 1, "random_state": 0, "k": 2, "metric": "euclidean"}
+    found = DAHGNNClassifier(**settings, resources=ResourceConfig(recall=0.9)).fit(rows, labels)
+    assert found.plan_.search == "ivf"
+    assert found.search_.backend == "hnsw"
+    assert found.search_.recall >= 0.9
 
 
 def test_rows_of_a_file_are_not_copied_into_memory(table, usual, tmp_path, on_disk):
@@ -150,7 +166,10 @@ def test_the_plan_is_told_where_it_matters(table, caplog, monkeypatch):
         DAHGNNClassifier(training=QUICK, networks=1, verbose=1, resources=ResourceConfig(batch=32)).fit(
             *table[:2]
         )
-    assert "400 rows of 6 columns: neighbours by an exact search, networks in batches of 32" in caplog.text
+    assert (
+        "400 rows of 6 columns: neighbours by an exact search; networks trained in batches of 32"
+        in caplog.text
+    )
 
 
 def test_other_resources_are_refused(table):
@@ -177,7 +196,11 @@ def test_a_fit_that_was_ended_goes_on_and_one_with_other_settings_does_not(table
         assert epochs[0] == 1
         same(found, classifier("other", **changes).fit(*table[:2]), 0)
     epochs = []
-    found = classifier("work").fit(*table[:2], callback=lambda _, update: epochs.append(update.epoch))
+    # Where it works and with how many processes makes no difference to it.
+    elsewhere = ResourceConfig(batch=16, folder=str(tmp_path / "work"), jobs=2, memory=4)
+    found = classifier("work", resources=elsewhere).fit(
+        *table[:2], callback=lambda _, update: epochs.append(update.epoch)
+    )
     assert epochs[0] == 4  # the third was kept before it was told
     same(found, classifier("other").fit(*table[:2]), 0)
     assert list((tmp_path / "work").iterdir()) == []

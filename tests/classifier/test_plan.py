@@ -96,3 +96,21 @@ def test_a_plan_says_where_only_if_there_are_files():
     assert chosen.is_large
     assert len(chosen.describe()) == 2
     assert len(replace(chosen, on_disk=True).describe()) == 3
+
+
+def test_a_gpu_without_room_for_all_rows_at_once_gets_batches(monkeypatch):
+    free = {"bytes": 140 * GIB}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free["bytes"], 140 * GIB))
+    monkeypatch.setattr(module, "choose_search", lambda *_: "exact")
+    gpu = torch.device("cuda")
+    assert plan(10_000_000, device=gpu, memory=16).batch == 0
+    # All rows at once are in the memory of the GPU, and not in that of the machine.
+    assert (
+        plan(10_000_000, device=gpu, memory=16, batch=0).memory < plan(10_000_000, memory=60, batch=0).memory
+    )
+    free["bytes"] = 24 * GIB
+    chosen = plan(10_000_000, device=gpu, memory=16)
+    assert chosen.batch == module.BATCH
+    assert plan(1_000_000, device=gpu, memory=16).batch == 0
+    assert plan(10_000_000, device=gpu, memory=16, batch=0).batch == 0
+    assert plan(10_000_000, device=gpu, memory=200).batch == module.BATCH

@@ -54,7 +54,7 @@ def test_what_cannot_be_reached_is_told():
 
 
 def test_a_report_is_a_line_for_a_reader():
-    assert SearchReport(backend="exact", k=5).describe() == "exact"
+    assert SearchReport(backend="exact", k=5).describe() == "an exact search"
     report = SearchReport(
         backend="hnsw", k=5, recall=0.5, sampled=1000, settings={"links": 16, "width": 2048}
     )

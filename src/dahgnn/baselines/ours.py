@@ -59,8 +59,7 @@ def run_classifier(problem: Problem, parameters: Mapping[str, Any]) -> Answer:
     predictions = torch.from_numpy(np.asarray(classifier.transduction_)).long()
     estimate = classifier.estimate_
     stated = None if estimate is None else (estimate.accuracy, estimate.low, estimate.high)
-    chosen = {"decision": classifier.decision_} if classifier.decision_ else {}
-    return Answer(predictions=predictions, stated=stated, chosen=chosen)
+    return Answer(predictions=predictions, stated=stated, chosen={"decision": classifier.decision_})
 
 
 def complete_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from dahgnn.classifier.surroundings import (
     Surroundings,
     check_hypergraph,
     check_surroundings,
+    digest_of_given,
     find_surroundings,
 )
 from dahgnn.classifier.verbosity import telling
@@ -158,7 +159,9 @@ class DAHGNNClassifier(
         "plain-poisson" (likewise, over neighbours by plain distance), and "around" (a linear model of what
         surrounds a row in a given hypergraph).
     decision_ : str
-        What was decided about columns of codes and about a given hypergraph, in words; empty without both.
+        What was decided from the data, in a line: how columns are scaled and which ones hold codes, what
+        becomes of a given hypergraph, how neighbours were found and networks trained, and whom labels come
+        from.
     embedding_ : array, (n, c)
         The last output of the networks, before the softmax: their mean.
     density_ : array, (n,)
@@ -185,6 +188,9 @@ class DAHGNNClassifier(
         Neighbours that were used.
     plan_ : Plan
         Which way the fit went, and what it was expected to need.
+    search_ : SearchReport or None
+        What found the neighbours, and which share of the true ones these are, measured on a sample; None
+        where they, or a hypergraph, were given.
     networks_ : list of DAHGNN
         The trained networks, on the CPU.
     hypergraph_ : Hypergraph
@@ -294,13 +300,17 @@ class DAHGNNClassifier(
             world = stack.enter_context(join_world(self._device()))
             generator = share(world, check_random_state(self.random_state))
             plan = self._plan(rows, len(classes), world)
-            settings = self._settings(labels, sample_weight)
+            settings = self._settings(labels, sample_weight, plan)
             check_same(world, settings, "labels and settings")
             for sentence in plan.describe() if plan.is_large else ():
                 tell("%s", sentence)
             scratch = stack.enter_context(plan.scratch())
             given = self._scale(rows, classes, labels, sample_weight, scratch)
             file.check_unchanged()
+            if world.size > 1:
+                check_same(
+                    world, digest_of_given(given.features, neighbors, hypergraph), "rows and hyperedges"
+                )
             searched = neighbors is None and hypergraph is None
             folder = stack.enter_context(_work_folder(plan, given, settings, world, searched))
             splits = given.split(self.validation, count_networks(self.networks, len(rows)), generator)
@@ -309,14 +319,19 @@ class DAHGNNClassifier(
             adopted = self._surroundings(given, neighbors, hypergraph, splits, workplace)
             if plan.on_disk:
                 release_memory()
-            decisions = [each for each in (given.scaling.describe(), adopted.decision) if each]
-            for decision in decisions:
-                tell("%s", decision)
+            around = adopted.surroundings
             fit = self._train(adopted, workplace, splits, model, training, generator, tell.listen(callback))
             self._describe(given, fit, training.max_epochs)
-            self.decision_, self.plan_ = "; ".join(decisions), plan
+            self.plan_, self.search_ = plan, around.report
             self._keep(fit.ensemble)
-            tell("Labels come from %s", say_combination(self.combination_))
+            self.decision_ = _as_sentence(
+                adopted.given.scaling.describe(),
+                adopted.decision,
+                around.describe(),
+                plan.describe_training(len(self.networks_)),
+                f"labels come from {say_combination(self.combination_)}",
+            )
+            tell("%s", self.decision_)
         if fit.interrupted:
             warnings.warn("Training interrupted by user.", ConvergenceWarning, stacklevel=2)
         return self
@@ -360,10 +375,11 @@ class DAHGNNClassifier(
         # Free memory and devices may differ, but all processes must go the same way.
         return replace(share(world, plan), device=device)
 
-    def _settings(self, labels: Tensor, sample_weight: ArrayLike | None) -> str:
-        """Name the labels and all parameters that change a fit."""
-        beside = {"device", "n_jobs", "verbose", "random_state", "warm_start"}
+    def _settings(self, labels: Tensor, sample_weight: ArrayLike | None, plan: Plan) -> str:
+        """Name the labels and all that changes a fit; of resources it is what comes of them."""
+        beside = {"device", "n_jobs", "verbose", "random_state", "warm_start", "resources"}
         chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in beside}
+        chosen |= {"search": plan.search, "recall": plan.resources.recall, "batch": plan.batch}
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64).tobytes()
         content = f"{sorted(chosen.items())} {tensors_digest({'labels': labels})} {weights!r}"
         return hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -565,6 +581,12 @@ class DAHGNNClassifier(
         if self.n_jobs is None or self.n_jobs > 0:
             return None if self.n_jobs is None else min(self.n_jobs, cores)
         return max(1, cores + 1 + self.n_jobs)
+
+
+def _as_sentence(*parts: str) -> str:
+    """Join what is said, without what is empty, and begin it with a capital letter."""
+    text = "; ".join(part for part in parts if part)
+    return text[:1].upper() + text[1:]
 
 
 def _work_folder(

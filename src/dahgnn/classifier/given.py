@@ -30,9 +30,9 @@ Array = NDArray[Any]
 
 # What is said of who gets a hyperedge of nearest neighbours.
 _WORDS = {
-    "all": "All rows got their nearest neighbours beside the given hyperedges",
-    "lonely": "Rows that share no hyperedge got their nearest neighbours",
-    "nobody": "No neighbours were added to the given hyperedges",
+    "all": "all rows got their nearest neighbours beside the given hyperedges",
+    "lonely": "rows that share no hyperedge got their nearest neighbours",
+    "nobody": "no neighbours were added to the given hyperedges",
 }
 
 
@@ -47,7 +47,7 @@ class Adopted:
     surroundings : Surroundings
         Who is near whom.
     decision : str
-        What was decided, as a sentence; empty where no hypergraph was given.
+        Who got neighbours, as part of a sentence; empty where no hypergraph was given.
     """
 
     given: GivenRows
@@ -91,7 +91,7 @@ def adopt_hypergraph(
     if len(lonely) == 0:
         del who["lonely"]
     best, least = None, np.inf
-    for rows, scale in _scaled(given, choose_scale):
+    for rows in _scaled(given, choose_scale):
         found, _, scales = find_neighbors(rows.features, k, metric, device)
         near = SimilarityGraph.from_neighbors(found)
         # Neighbours count as much as one hyperedge, in the mean.
@@ -101,7 +101,7 @@ def adopt_hypergraph(
             graph = SimilarityGraph.from_matrix(joined, device=device, dtype=torch.float32)
             loss = spreading_loss(graph, rows, splits)
             if loss < least:
-                best, least = (rows, found, scales, graph, nodes, f"{_WORDS[added]}; {scale}"), loss
+                best, least = (rows, found, scales, graph, nodes, _WORDS[added]), loss
     assert best is not None  # noqa: S101, a loss is finite
     rows, found, scales, graph, nodes, decision = best
     around = Surroundings(
@@ -114,13 +114,13 @@ def adopt_hypergraph(
     return Adopted(given=rows, surroundings=around, decision=decision)
 
 
-def _scaled(given: GivenRows, choose_scale: bool) -> list[tuple[GivenRows, str]]:
-    """Return the rows by each scale that there is to choose from, and what it is called."""
+def _scaled(given: GivenRows, choose_scale: bool) -> list[GivenRows]:
+    """Return the rows by each scale that there is to choose from."""
     if not (choose_scale and counts_words(given.rows)):
-        return [(given, "features are scaled as without a hypergraph")]
+        return [given]
     scaling = choose_scaling(given.rows, "words")
     words = replace(given, scaling=scaling, features=scaling.apply(given.rows))
-    return [(words, "words count by tf-idf"), (given, "words count as they are")]
+    return [words, given]
 
 
 def _between(similar: Any, nodes: Array) -> Any:

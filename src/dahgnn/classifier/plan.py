@@ -19,7 +19,7 @@ import torch
 from dahgnn.checks import bad_value
 from dahgnn.config import ResourceConfig
 from dahgnn.files.scratch import Scratch
-from dahgnn.graph.choice import choose_search, exact_seconds, ivf_seconds
+from dahgnn.graph.choice import choose_search, exact_seconds, has_room, ivf_seconds
 
 # Of free memory, what a fit takes by default.
 _SHARE = 0.7
@@ -33,6 +33,9 @@ _A_ROW_ON_DISK, _A_NEIGHBOUR_ON_DISK = 350, 36
 _AN_UNKNOWN, _MOST_UNKNOWNS = 28, 1 << 26
 # Bytes of a row while messages pass over the whole hypergraph at once, and of a node that a batch reaches.
 _A_ROW_AT_ONCE, _A_REACHED = 3800, 2400
+# Bytes of a row while messages pass over the whole hypergraph on a GPU, besides its features, which are there
+# twice: measured as 37 GiB for 10,000,000 × 64.
+_A_ROW_ON_GPU = 3500
 # Nodes that each labelled row of a batch reaches among very many rows with ten neighbours each.
 _REACHED = 12_500
 # Bytes that a fit needs however few rows it has.
@@ -106,13 +109,24 @@ class Plan:
         """Return the room for large arrays."""
         return Scratch(self.folder if self.on_disk else None)
 
+    def describe_training(self, networks: int) -> str:
+        """Say how so many networks train, as part of a sentence."""
+        count = "1 network" if networks == 1 else f"{networks} networks"
+        return f"{count} trained {self._trained}"
+
+    @property
+    def _trained(self) -> str:
+        return f"in batches of {self.batch} labelled rows" if self.batch else "on all rows at once"
+
     def describe(self) -> list[str]:
         """Return the plan in sentences."""
         how = {"exact": "an exact search", "ivf": "FAISS's inverted lists", "hnsw": "FAISS's HNSW graph"}
-        trained = f"in batches of {self.batch} labelled rows" if self.batch else "on all rows at once"
+        found = how[self.search]
+        if self.search != "exact" and self.resources.search == "auto":
+            found = "FAISS's inverted lists, or its HNSW graph where that is faster"
         where = f"Large arrays, some {_gib(self.disk)}, are files in {self.folder}." if self.on_disk else ""
         sentences = [
-            f"{self.n:,} rows of {self.d} columns: neighbours by {how[self.search]}, networks {trained}.",
+            f"{self.n:,} rows of {self.d} columns: neighbours by {found}; networks trained {self._trained}.",
             f"It needs up to {_gib(self.memory)} of memory, of {_gib(self.budget)} that it may use, "
             f"and about {_duration(self.seconds)}.",
             where,
@@ -153,11 +167,13 @@ def make_plan(
     in_memory = _ALWAYS + index + n * (4 * d + _A_CLASS * n_classes + _A_NEIGHBOUR * k + _A_ROW)
     on_disk, said = in_memory > budget, resources.batch
     likely = said if isinstance(said, int) and said else BATCH
-    at_once, in_batches = _needs_on_disk(n, n_classes, k, networks, index, likely)
+    at_once, in_batches = _needs_on_disk(n, n_classes, k, networks, index, likely, device)
     if isinstance(said, int):
         batch = said
+    elif device.type == "cuda":
+        batch = 0 if has_room(n * (8 * d + _A_ROW_ON_GPU), device) else BATCH
     else:
-        batch = BATCH if on_disk and at_once > budget and device.type == "cpu" else 0
+        batch = BATCH if on_disk and at_once > budget else 0
     memory = in_memory
     if on_disk:
         memory = in_batches if batch else at_once
@@ -181,11 +197,13 @@ def make_plan(
     )
 
 
-def _needs_on_disk(n: int, n_classes: int, k: int, networks: int, index: int, batch: int) -> tuple[int, int]:
+def _needs_on_disk(
+    n: int, n_classes: int, k: int, networks: int, index: int, batch: int, device: torch.device
+) -> tuple[int, int]:
     """Return the bytes that a fit needs at the most with large arrays in files: all at once, and in batches.
 
-    What is searched, put together, trained and solved is in memory one after the other, so that the largest
-    of them counts.
+    All rows at once are in the memory of the device. What is searched, put together, trained and solved is in
+    memory one after the other, so that the largest of them counts.
     """
     always = _ALWAYS + n * _A_ROW_ON_DISK
     unknowns = min(n * (networks + 1) * n_classes, _MOST_UNKNOWNS)
@@ -193,7 +211,8 @@ def _needs_on_disk(n: int, n_classes: int, k: int, networks: int, index: int, ba
     # Of so many draws with the same chances, so many nodes are different.
     draws = batch * _REACHED * (k / 10) ** 3
     reached = -n * math.expm1(-draws / n)
-    return always + max(others, n * _A_ROW_AT_ONCE), always + max(others, int(reached * _A_REACHED))
+    whole = n * _A_ROW_AT_ONCE if device.type == "cpu" else 0
+    return always + max(others, whole), always + max(others, int(reached * _A_REACHED))
 
 
 def _check_room(needed: int, budget: int, was_said: bool) -> None:

@@ -28,6 +28,7 @@ from dahgnn.config import ModelConfig, TrainingConfig
 from dahgnn.files.tensors import read_tensors, write_tensors
 from dahgnn.graph.categories import Categories
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.graph.recall import SearchReport
 from dahgnn.graph.scaling import Scaling
 from dahgnn.nn.model import DAHGNN
 
@@ -110,6 +111,7 @@ def save_classifier(
         "epochs": classifier.n_iter_,
         "stopped": classifier.stopped_,
         "decision": classifier.decision_,
+        "search": None if classifier.search_ is None else asdict(classifier.search_),
         "estimate": None if classifier.estimate_ is None else asdict(classifier.estimate_),
         "feature_names": getattr(classifier, "feature_names_in_", np.array([])).tolist(),
     }
@@ -300,7 +302,9 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
         _check(len(names) == width and all(isinstance(name, str) for name in names), "other columns")
         classifier.feature_names_in_ = np.array(names, dtype=object)
     classifier.history_, classifier.stopped_ = list(header["history"]), str(header["stopped"])
-    classifier.decision_ = str(header.get("decision", ""))  # which files of earlier versions have not
+    # Files of earlier versions have neither of these.
+    classifier.decision_, search = str(header.get("decision", "")), header.get("search")
+    classifier.search_ = None if search is None else SearchReport(**search)
     classifier.best_epoch_, classifier.n_iter_ = int(header["best_epoch"]), int(header["epochs"])
     for name in ("labelled_indices", "held_out_indices"):
         setattr(classifier, f"{name}_", as_indices(tensors[name], name, "it", below=n).numpy())

@@ -13,6 +13,8 @@ from torch import Tensor
 from dahgnn.checks import as_tensor, bad_type, bad_value, check_in_range
 from dahgnn.classifier.opinions import Graphs
 from dahgnn.classifier.workplace import Workplace
+from dahgnn.files.tensors import tensors_digest
+from dahgnn.graph.copies import digest_of_rows, hash_rows
 from dahgnn.graph.diffusion import SimilarityGraph
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.large_hypergraph import hypergraph_from_neighbors
@@ -45,7 +47,7 @@ class Surroundings:
     searched : bool
         Whether neighbours were searched for, by features alone, and not given.
     report : SearchReport or None
-        How they were found, if that was not by comparing all rows in memory.
+        How they were found, and how many of the true ones these are; None where they were not searched for.
     """
 
     hypergraph: Hypergraph
@@ -55,6 +57,12 @@ class Surroundings:
     scales: Tensor | None
     searched: bool = False
     report: SearchReport | None = None
+
+    def describe(self) -> str:
+        """Say where neighbours come from, as part of a sentence; nothing of a given hypergraph."""
+        if self.report is None:
+            return "" if self.graphs.around else "neighbours are as given"
+        return f"neighbours come from {self.report.describe()}"
 
 
 def find_surroundings(
@@ -82,12 +90,13 @@ def find_surroundings(
     plan, scratch = workplace.plan, workplace.scratch
     plain: Neighbors | None
     scales: Tensor | None
-    report: SearchReport | None = None
+    report: SearchReport | None
     order: Tensor | None = None
     if given is not None:
-        found, plain, scales = measure_neighbors(given, features), None, None
+        found, plain, scales, report = measure_neighbors(given, features), None, None, None
     elif plan.search == "exact" and not plan.on_disk:
         found, plain, scales = find_neighbors(features, k, metric, plan.device)
+        report = SearchReport(backend="exact", k=k)
     else:
         found, plain, scales, report, order = _find_in_shards(features, k, metric, workplace)
     hypergraph = hypergraph_from_neighbors(found, scratch)
@@ -115,15 +124,17 @@ def _find_in_shards(features: Tensor, k: int, metric: str, workplace: Workplace)
     """Find the neighbours of very many rows, as the plan says; the first process does, for all."""
     plan, folder = workplace.plan, workplace.folder
     chosen = plan.resources
+    # Which of FAISS's indexes is the faster one is measured, unless somebody has said which.
+    kind = plan.search if plan.search == "exact" else chosen.search
     if folder is not None:
-        folder /= f"neighbours-{k}-{metric}-{plan.search}-{chosen.recall:g}"
+        folder /= f"neighbours-{k}-{metric}-{kind}-{chosen.recall:g}"
 
     def search() -> FoundInShards:
         return find_neighbours_in_shards(
             features,
             k,
             metric,
-            search=plan.search,
+            search=kind,
             recall=chosen.recall,
             scratch=workplace.scratch,
             folder=folder,
@@ -189,3 +200,18 @@ def check_hypergraph(hypergraph: object, neighbors: object, n: int) -> None:
         raise bad_type("hypergraph", "fit", "a Hypergraph", type(hypergraph).__name__)
     if hypergraph.n_nodes != n:
         raise bad_value("hypergraph", "fit", f"of {n} nodes", f"{hypergraph.n_nodes}")
+
+
+def digest_of_given(
+    features: Tensor,
+    neighbors: Surroundings | Neighbors | ArrayLike | None,
+    hypergraph: Hypergraph | None,
+) -> str:
+    """Name the rows (n, d) of a fit and what the user says of who is near whom: 32 hexadecimal digits."""
+    around: dict[str, Tensor] = {}
+    known = neighbors.hypergraph if isinstance(neighbors, Surroundings) else hypergraph
+    if isinstance(known, Hypergraph):
+        around = {"node": known.by_hyperedge.indices, "hyperedge": known.by_hyperedge.owners()}
+    elif neighbors is not None and not isinstance(neighbors, Surroundings):
+        around = {"neighbors": as_tensor(getattr(neighbors, "indices", neighbors), "neighbors", "fit")}
+    return digest_of_rows(features, hash_rows(features)) + tensors_digest(around)

@@ -80,8 +80,8 @@ def describe_shortage(error: BaseException) -> str:
         asked = f": {gibibytes:.3g} GiB more were asked for"
     head = " ".join(part for part in ("There is too little memory", where) if part) + asked
     return (
-        f"{head}. What was finished before is kept. Use fewer networks (--networks 1), columns or rows; "
-        "'dahgnn fit --dry-run' tells how large a table is."
+        f"{head}. What was finished before is kept. Train in batches (--batch 128), or use fewer networks "
+        "(--networks 1), columns or rows; 'dahgnn fit --dry-run' tells how large a table is."
     )
 
 

@@ -156,9 +156,7 @@ def _numbers(words: Sequence[str], wanted: str) -> dict[str, float]:
 
 
 def _print_metrics(metrics: Mapping[str, Any]) -> None:
-    from dahgnn.classifier.stacking import say_combination
-
-    print(f"\nLabels come from {say_combination(metrics['combination'])}.")
+    print(f"\n{printable(metrics['decision'])}.")
     estimate = metrics["estimate"]
     if estimate is None:
         print("Too few labels could be held out to tell how many of them are right.")

@@ -29,6 +29,8 @@ LISTS = 4
 _MANY = 500_000
 # Bytes that a row needs on a GPU besides its features, which are there twice: a list of the nearest.
 _BYTES_A_ROW = 1500
+# Bytes that a GPU is taken to have, and the share of its free memory that is counted on.
+_SMALL, _FREE_SHARE = 1 << 28, 0.8
 
 
 def exact_seconds(n: int, d: int, device: torch.device | str = "cpu") -> float:
@@ -71,7 +73,8 @@ def choose_search(n: int, d: int, device: torch.device | str = "cpu", wanted: st
     check_choice("wanted", wanted, SEARCH_NAMES, "choose_search")
     if wanted != "auto":
         return wanted
-    if exact_seconds(n, d, device) <= ivf_seconds(n, d) and _has_room(n, d, torch.device(device)):
+    fits = has_room(n * (8 * (d + 3) + _BYTES_A_ROW), torch.device(device))
+    if fits and exact_seconds(n, d, device) <= ivf_seconds(n, d):
         return "exact"
     if importlib.util.find_spec("faiss") is None:
         if n >= _MANY:
@@ -85,9 +88,10 @@ def choose_search(n: int, d: int, device: torch.device | str = "cpu", wanted: st
     return "ivf"
 
 
-def _has_room(n: int, d: int, device: torch.device) -> bool:
-    """Tell whether a GPU has the memory for an exact search; the CPU's is not looked at."""
-    if device.type != "cuda":
+def has_room(size: int, device: torch.device) -> bool:
+    """Tell whether a GPU has room for so many bytes; the CPU's memory is not looked at."""
+    if device.type != "cuda" or size < _SMALL:  # a GPU that need not be asked may still be starting
         return True
     free, _ = torch.cuda.mem_get_info(device)
-    return n * (8 * (d + 3) + _BYTES_A_ROW) < 0.8 * free
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return size < _FREE_SHARE * (free + kept)

@@ -53,7 +53,7 @@ class SearchReport:
         'ivf (probes 8), which finds 0.970 of the 10 nearest, measured on 600 rows'
         """
         if self.backend == "exact":
-            return "exact"
+            return "an exact search"
         settings = ", ".join(f"{name} {value:,}" for name, value in (self.settings or {}).items())
         share = f"which finds {self.recall:.3f} of the {self.k} nearest"
         return f"{self.backend} ({settings}), {share}, measured on {self.sampled:,} rows"

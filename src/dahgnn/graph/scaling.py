@@ -60,8 +60,15 @@ class Scaling:
         return len(self.shift) if self.categories is None else self.categories.n_columns
 
     def describe(self) -> str:
-        """Say which columns hold codes; nothing where none do."""
-        return "" if self.categories is None else self.categories.describe()
+        """Say what becomes of the columns, as part of a sentence."""
+        if self.categories is not None:
+            return self.categories.describe()
+        if self.words is not None:
+            return "words count by tf-idf"
+        if not self.shift.any() and (self.factor == 1).all():
+            return "columns are as they came"
+        scales = self.factor[self.factor != 0]
+        return f"columns have {'one scale' if (scales == scales[:1]).all() else 'a scale each'}"
 
     def apply(self, rows: NDArray[Any], scratch: Scratch = IN_MEMORY) -> Tensor:
         """Return the scaled rows and a column of ones, (n, d + 1) of float32.

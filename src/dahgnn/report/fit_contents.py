@@ -13,7 +13,6 @@ from torch import Tensor
 from dahgnn._version import __version__
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.explanation import attention_to_hyperedges, attention_to_nodes, traces_of
-from dahgnn.classifier.stacking import say_combination
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.progress import Progress
 from dahgnn.report.assessment import held_out_opinions
@@ -101,7 +100,7 @@ def say_facts(classifier: DAHGNNClassifier, metrics: Mapping[str, Any]) -> dict[
         }
     return {
         "Fit": f"{metrics['seconds']:.1f} s, {trained}, ended by {_ENDS[metrics['stopped']]}",
-        "Labels from": say_combination(metrics["combination"]),
+        "Decided from the data": metrics["decision"],
         "Features": f"{metrics['features']:,}",
         **around,
         "Seed": str(classifier.random_state),

@@ -146,8 +146,6 @@ def fit_to_folder(
     if interrupted and (folder / MODEL).exists():
         observer.note(f"The fit that was in {folder} stays.")
         raise KeyboardInterrupt
-    if classifier.decision_:
-        observer.note(classifier.decision_)
     metrics = gather_metrics(classifier, labels, time.perf_counter() - start) | origin
     with observer.phase("Compare with simple methods"):
         metrics["assessment"] = assess(classifier, table.features, labels).as_dict(table.ids)

@@ -53,7 +53,8 @@ def gather_metrics(classifier: DAHGNNClassifier, labels: Labels, seconds: float)
         "epochs": classifier.n_iter_,
         "stopped": classifier.stopped_,
         "combination": classifier.combination_,
-        "decision": classifier.decision_ or None,
+        "decision": classifier.decision_,
+        "search": None if classifier.search_ is None else asdict(classifier.search_),
         "seconds": round(seconds, 3),
     }
 
