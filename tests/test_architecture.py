@@ -25,6 +25,8 @@ ROOMS = [
     "workers",
     "shards",
     "files",
+    "world",
+    "distributed",
     "kernels",
     "ops",
     "graph",

@@ -85,7 +85,7 @@ def test_an_extrapolation_is_what_one_computes_by_hand():
             "propagate features": 4 / 4,
             "updates": 10 * 1_000 * 0.002 / (4 * 4),
             "exchange gradients": 10 * 4 * (0.01 + 2 * 4 * 5e6 / 1e9),  # four updates an epoch
-            "evaluate the network": 4 * 4 / (4 * 4),
+            "evaluate the network": 4 * 4 * 4 / 4,  # four times, with the cores of one machine
             "experts, labels that spread": 16 * 4 / 2,
         }
     )
@@ -95,14 +95,14 @@ def test_what_was_measured_on_a_gpu_divides_by_gpus():
     found = extrapolate(replace(COSTS, trained_on="cuda"), TASK, CLUSTER)
     steps = {step.name: step.seconds for step in found.steps}
     assert steps["updates"] == pytest.approx(10 * 1_000 * 0.002 / 8)
-    assert steps["evaluate the network"] == pytest.approx(4 * 4 / 8)
+    assert steps["evaluate the network"] == pytest.approx(4 * 4 * 4)
     assert steps["propagate features"] == pytest.approx(4)
 
 
 def test_more_machines_help_with_what_divides_alone():
     few, many = (extrapolate(COSTS, TASK, replace(CLUSTER, machines=count)) for count in (4, 8))
     faster = {one.name: one.seconds / other.seconds for one, other in zip(few.steps, many.steps, strict=True)}
-    divided = {"search the shards", "updates", "evaluate the network"}
+    divided = {"search the shards", "updates"}
     assert faster == pytest.approx({name: 2.0 if name in divided else 1.0 for name in faster})
 
 
@@ -117,7 +117,7 @@ def test_sizes_are_counted_and_all_assumptions_are_said():
         "4,000,000 rows of 64 columns",
         "60 s × (n / 10⁶)^1.50",
         "4 machines",
-        "not divided yet",
+        "could be divided, and are not yet",
         "120 s and 20 s",
     ):
         assert words in said

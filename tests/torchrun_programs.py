@@ -1,4 +1,4 @@
-"""Programs that tests start by torchrun: ``torchrun … torchrun_programs.py NAME FOLDER``; results go to the folder."""
+"""Programs that tests start by torchrun: ``torchrun … torchrun_programs.py NAME FOLDER …``; results go to the folder."""
 
 from __future__ import annotations
 
@@ -10,23 +10,31 @@ from pathlib import Path
 
 import torch
 
+from dahgnn.classifier import plan
+from dahgnn.cli.commands import main
 from dahgnn.config import ModelConfig, TrainingConfig
-from dahgnn.files.tensors import tensors_digest
-from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.nn.model import DAHGNN
-from dahgnn.training.batches import BatchRoom
-from dahgnn.training.checkpoints import Checkpoints, KeptRoom
-from dahgnn.training.distributed import (
+from dahgnn.distributed import (
     EndedElsewhereError,
     check_same,
     do_first,
+    failing_together,
     gather,
     join_world,
+    make_for_all,
     share,
 )
+from dahgnn.files.scratch import Scratch
+from dahgnn.files.tensors import tensors_digest
+from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.nn.model import DAHGNN
+from dahgnn.progress import tell_ensemble_epochs
+from dahgnn.report import large_fit
+from dahgnn.tables import large_tables
+from dahgnn.training.batches import BatchRoom
+from dahgnn.training.checkpoints import Checkpoints, KeptRoom
 from dahgnn.training.run import Labelled
 from dahgnn.training.sampling import Sampling
-from dahgnn.training.world import ALONE, World
+from dahgnn.world import ALONE, World
 
 EVERYTHING = ((None, None), (None, None))
 EPOCHS = 6
@@ -67,6 +75,33 @@ def write(folder: Path, name: str, value: object) -> None:
     (folder / f"{name}.json").write_text(json.dumps(value))
 
 
+def fail_together(world: World) -> dict[str, str]:
+    """Fail in both processes, and then in the second one only."""
+    found = {}
+    for first in (0, 1):
+        try:
+            with failing_together(world):
+                if world.rank >= first:
+                    raise ValueError(f"wrong in {world.rank}")
+        except (ValueError, EndedElsewhereError) as error:
+            found[f"together {first}"] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def make_together(world: World, folder: Path) -> dict[str, object]:
+    """Make a tensor in a file and one in memory, to which each process writes its number."""
+    found: dict[str, object] = {}
+    for large in (1, 1 << 20):
+        scratch = Scratch(folder / "work", large=large)
+        made = make_for_all(world, scratch, lambda room: room.empty((2, 3)).fill_(7.0 + world.rank))
+        world.barrier()
+        made[world.rank] = world.rank
+        world.barrier()
+        found[f"made {large}"] = made.tolist()
+        found[f"kept {large}"] = len(list((folder / "work").iterdir()))
+    return found
+
+
 def run_basics(folder: Path) -> None:
     """Do what a world can do, then disagree, then leave one process behind."""
     with join_world(seconds=20) as world:
@@ -92,7 +127,7 @@ def run_basics(folder: Path) -> None:
             check_same(world, f"digest-{rank}", "rows")
         except ValueError as error:
             found["disagree"] = str(error)
-        world.barrier()
+        found |= fail_together(world) | make_together(world, folder)
         if rank == 1:
             write(folder, "rank-1", found)
             os._exit(0)
@@ -123,6 +158,31 @@ def run_killed(folder: Path) -> None:
         write(folder, f"killed-{world.rank}", [losses, tensors_digest(weights), restarts])
 
 
+def run_fit(folder: Path) -> None:
+    """Run `dahgnn fit` as if its table were large and memory full; a process kills itself in the first try."""
+    large_tables.LARGE_ROWS = 100
+    plan._SHARE = 0.0
+    Scratch.__init__.__kwdefaults__["large"] = 1
+    rank, restart = (os.environ.get(name) for name in ("RANK", "TORCHELASTIC_RESTART_COUNT"))
+
+    def tell(*given):
+        hear = tell_ensemble_epochs(*given)
+
+        def maybe_die(network, epoch) -> None:
+            if epoch.epoch == 3 and (rank, restart) == ("1", "0"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            hear(network, epoch)
+
+        return maybe_die
+
+    large_fit.tell_ensemble_epochs = tell
+    os.chdir(folder)
+    if restart == "1":
+        Path("restarted").touch()
+    sys.exit(main(["fit", *(word.replace("RANK", rank or "0") for word in sys.argv[3:])]))
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"basics": run_basics, "train": run_train, "killed": run_killed}[sys.argv[1]](Path(sys.argv[2]))
+    programs = {"basics": run_basics, "train": run_train, "killed": run_killed, "fit": run_fit}
+    programs[sys.argv[1]](Path(sys.argv[2]))

@@ -26,7 +26,7 @@ _CANDIDATE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The fit: rows, columns, classes, neighbours, labels, and how its network is trained."""
+    """The fit: rows, columns, classes, neighbours, labels, and how its network is trained and evaluated."""
 
     n: int = 100_000_000
     d: int = 64
@@ -35,6 +35,7 @@ class Task:
     labels: int = 100_000
     epochs: int = 28
     batch: int = 8192
+    evaluations: int = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,10 +191,10 @@ def _beside_fit(line: Line) -> float:
 def extrapolate(costs: Costs, task: Task, cluster: Cluster) -> Extrapolation:
     """Carry measured costs to a larger fit on a larger cluster.
 
-    Work is of three kinds. Shards of queries, batches and blocks of inference are independent, and are
-    divided among all machines. The index is built once, with all cores of one machine. Conjugate gradients
-    over the graph, the experts, and the choice by local scale see all rows, and stay on one machine, whose
-    memory they wait for.
+    Work is of four kinds. Shards of queries and batches are independent, and are divided among all machines.
+    The index is built once, with all cores of one machine. Every process propagates the features and
+    evaluates the network for itself. Conjugate gradients over the graph, the experts, and the choice by
+    local scale see all rows, and stay on one machine, whose memory they wait for.
 
     Parameters
     ----------
@@ -238,7 +239,11 @@ def extrapolate(costs: Costs, task: Task, cluster: Cluster) -> Extrapolation:
         ),
         Step("updates", task.epochs * task.labels * costs.update / times, trainers),
         Step("exchange gradients", exchange, "every update waits for it"),
-        Step("evaluate the network", costs.evaluate.at(n) / times, trainers),
+        Step(
+            "evaluate the network",
+            task.evaluations * costs.evaluate.at(n) / (1 if on_gpu else faster),
+            "every process does it whole",
+        ),
         Step("experts, labels that spread", costs.rest.at(n) / cluster.memory_speed, f"{one}, its memory"),
     )
     return Extrapolation(steps=steps, sizes=sizes, assumptions=_assumptions(costs, task, cluster, updates))
@@ -277,7 +282,7 @@ def _assumptions(costs: Costs, task: Task, cluster: Cluster, updates: int) -> tu
         + ", ".join(f"{n:,}" for n in law.measured)
         for name, law in laws.items()
     )
-    whole, largest = costs.evaluate.at(task.n), max(costs.index.measured)
+    largest = max(costs.index.measured)
     by_lists = [each.at(largest) * (task.n / largest) ** 1.5 for each in (costs.index, costs.search)]
     faster = cluster.cores / costs.threads
     return (
@@ -299,8 +304,9 @@ def _assumptions(costs: Costs, task: Task, cluster: Cluster, updates: int) -> tu
         "however large the hypergraph is, as the fan-out bounds what a batch reaches.",
         f"An exchange of gradients takes {1e3 * cluster.latency:g} ms and twice "
         f"{4 * costs.weights / 2**20:.2f} MiB over the network (a ring), and nothing overlaps with it.",
-        "Shards of queries, targets of a batch and blocks of inference divide without loss. The blocks are "
-        f"not divided yet: a fit evaluates in one process, {_duration(whole)} as measured.",
+        "Shards of queries and targets of a batch divide without loss. Every process propagates the features "
+        f"and evaluates the network, {task.evaluations} times, on all rows; blocks of rows could be divided, "
+        "and are not yet.",
         "The quantiser is trained and the index filled on one machine. Reading and writing the table, the "
         "choice by local scale, the experts, and conjugate gradients over the graph are not divided either. "
         "The experts' time has the last evaluation of the network in it, so that this counts twice.",

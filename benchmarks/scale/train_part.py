@@ -17,6 +17,7 @@ from torch import Tensor
 
 from dahgnn.classifier.plan import free_memory
 from dahgnn.config import PRESETS
+from dahgnn.distributed import gather, join_world, own_device
 from dahgnn.files.scratch import Scratch
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.large_hypergraph import hypergraph_from_neighbors
@@ -24,7 +25,6 @@ from dahgnn.kernels.gpu.programs import varying_sizes
 from dahgnn.nn.model import DAHGNN
 from dahgnn.ops.backend import using
 from dahgnn.training.batches import BatchRoom, BatchUpdates
-from dahgnn.training.distributed import gather, join_world, own_device
 from dahgnn.training.run import Labelled
 from dahgnn.training.sampling import Sampling
 from dahgnn.training.updates import Classroom, Update

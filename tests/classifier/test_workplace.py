@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dahgnn.classifier.workplace import work_folder
-from dahgnn.training.world import ALONE
+from dahgnn.world import ALONE
 
 ROWS = torch.arange(12.0).reshape(4, 3)
 

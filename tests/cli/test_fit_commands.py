@@ -1,9 +1,10 @@
-import csv
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from part_folders import write_animals
 
@@ -76,44 +77,49 @@ def test_a_dry_run_says_what_a_fit_would_need_and_writes_nothing(tmp_path, monke
     assert not list(tmp_path.glob("work/*"))
 
 
-@pytest.mark.slow
-def test_two_processes_of_torchrun_fit_together_and_one_of_them_writes(tmp_path):
-    generator = np.random.default_rng(0)
-    labels = np.arange(150) % 3
-    rows = generator.normal(size=(150, 4)) + 3 * labels[:, None]
-    words = ["u", "v", "w"]
-    lines = [
-        ",".join([*map(str, row), words[label] if number < 45 else ""])
-        for number, (row, label) in enumerate(zip(rows, labels, strict=True))
-    ]
-    (tmp_path / "a.csv").write_text("\n".join(["a,b,c,d,y", *lines]) + "\n")
-    fit = [
-        "-m",
-        "dahgnn",
-        "fit",
-        "a.csv",
-        "--label",
-        "y",
-        "--networks",
-        "1",
-        "--map",
-        "none",
-        "--batch",
-        "16",
-    ]
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+def together(folder, *words, processes=2, restarts=0):
+    """Run `dahgnn fit` by torchrun, as `torchrun_programs.run_fit` does."""
+    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    program = Path(__file__).parents[1] / "torchrun_programs.py"
+    command = [sys.executable, *start, "--max-restarts", str(restarts), str(program), "fit", str(folder)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    predictions = []
-    for name, start in (("alone", []), ("together", torchrun)):
-        command = [sys.executable, *start, *fit, "--work", "work", "--out", name]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
-        )
+    return subprocess.run(
+        [*command, *words], env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+FIT = ("--label", "kind", "--networks", "1", "--map", "none", "--batch", "16", "--work", "work")
+
+
+@pytest.mark.slow
+def test_two_processes_of_torchrun_fit_together_though_one_is_killed(tmp_path):
+    pytest.importorskip("openTSNE")
+    write_animals(tmp_path / "animals")
+    found = []
+    for name, processes in (("alone", 1), ("both", 2)):
+        done = together(tmp_path, "animals", *FIT, "--out", name, processes=processes, restarts=1)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.count("Written to") == 1
-        with (tmp_path / name / "predictions.csv").open() as file:
-            predictions.append([[row["class"], float(row["p:u"])] for row in csv.DictReader(file)])
-    for alone, together in zip(*predictions, strict=True):
-        assert together[0] == alone[0]
-        assert together[1] == pytest.approx(alone[1], abs=1e-3)
+        assert done.stdout.count("Written to") == 1  # one of them writes
+        found.append(pq.read_table(tmp_path / name / "predictions").to_pydict())
+    assert (tmp_path / "restarted").exists()
+    alone, both = found
+    assert both["predicted"] == alone["predicted"]
+    np.testing.assert_allclose(both["probability"], alone["probability"], atol=1e-3)
     assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_process_with_another_table_ends_all_of_them(tmp_path):
+    pytest.importorskip("openTSNE")
+    write_animals(tmp_path / "animals-0")
+    write_animals(tmp_path / "animals-1")
+    for path in (tmp_path / "animals-1").iterdir():
+        table = pq.read_table(path)
+        pq.write_table(
+            table.rename_columns([name.replace("kind", "sort") for name in table.column_names]), path
+        )
+    done = together(tmp_path, "animals-RANK", *FIT, "--out", "out")
+    assert done.returncode != 0
+    assert "Process 1 must have what process 0 has. It says: " in done.stderr
+    assert "'kind'" in done.stderr.split("It says: ")[1]
+    assert not (tmp_path / "out").exists()

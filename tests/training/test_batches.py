@@ -18,7 +18,7 @@ from dahgnn.training.batches import BatchRoom
 from dahgnn.training.run import Labelled
 from dahgnn.training.sampling import Sampling
 from dahgnn.training.updates import Classroom
-from dahgnn.training.world import ALONE
+from dahgnn.world import ALONE
 
 CONFIG = TrainingConfig(learning_rate=0.02, weight_decay=1e-3, decay=0.5, decay_every=3, max_epochs=40)
 OURS = ModelConfig(hidden=8, heads=2, units=4, activation=True, dropout=0.5, shortcut=True)

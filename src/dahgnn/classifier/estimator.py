@@ -52,6 +52,7 @@ from dahgnn.classifier.surroundings import (
 from dahgnn.classifier.verbosity import telling
 from dahgnn.classifier.workplace import Workplace, work_folder
 from dahgnn.config import PRESETS, SCALES, ModelConfig, ResourceConfig, TrainingConfig
+from dahgnn.distributed import check_same, join_world, make_for_all, own_device, share
 from dahgnn.files.scratch import Scratch
 from dahgnn.files.tensors import tensors_digest
 from dahgnn.graph.hypergraph import Hypergraph
@@ -62,10 +63,9 @@ from dahgnn.kernels.cpu.memory import release_memory
 from dahgnn.nn.model import DAHGNN
 from dahgnn.progress import Progress
 from dahgnn.threads import threads_for
-from dahgnn.training.distributed import check_same, join_world, own_device, share
 from dahgnn.training.splits import Split
 from dahgnn.training.updates import Update
-from dahgnn.training.world import ALONE, World
+from dahgnn.world import ALONE, World
 
 logger = logging.getLogger(__name__)
 
@@ -305,7 +305,7 @@ class DAHGNNClassifier(
             for sentence in plan.describe() if plan.is_large else ():
                 tell("%s", sentence)
             scratch = stack.enter_context(plan.scratch())
-            given = self._scale(rows, classes, labels, sample_weight, scratch)
+            given = self._scale(rows, classes, labels, sample_weight, scratch, world)
             file.check_unchanged()
             if world.size > 1:
                 check_same(
@@ -391,13 +391,14 @@ class DAHGNNClassifier(
         labels: Tensor,
         sample_weight: ArrayLike | None,
         scratch: Scratch,
+        world: World,
     ) -> GivenRows:
         """Scale the rows, and put all that is known of them together."""
         weights = weigh_rows(sample_weight, self.class_weight, classes, labels)
         scaling = choose_scaling(rows, self.scale)
         return GivenRows(
             scaling=scaling,
-            features=scaling.apply(rows, scratch),
+            features=make_for_all(world, scratch, lambda room: scaling.apply(rows, room)),
             classes=classes,
             labels=labels,
             weights=weights,

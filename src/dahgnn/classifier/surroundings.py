@@ -13,6 +13,7 @@ from torch import Tensor
 from dahgnn.checks import as_tensor, bad_type, bad_value, check_in_range
 from dahgnn.classifier.opinions import Graphs
 from dahgnn.classifier.workplace import Workplace
+from dahgnn.distributed import do_first
 from dahgnn.files.tensors import tensors_digest
 from dahgnn.graph.copies import digest_of_rows, hash_rows
 from dahgnn.graph.diffusion import SimilarityGraph
@@ -22,7 +23,6 @@ from dahgnn.graph.local_scale import METRICS, LocalScale
 from dahgnn.graph.neighbours import Neighbors, build_search
 from dahgnn.graph.recall import SearchReport
 from dahgnn.graph.sharded import FoundInShards, find_neighbours_in_shards
-from dahgnn.training.distributed import do_first
 
 Array = NDArray[Any]
 

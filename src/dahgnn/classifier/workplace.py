@@ -22,11 +22,11 @@ from typing import IO
 from torch import Tensor
 
 from dahgnn.classifier.plan import Plan
+from dahgnn.distributed import check_same, do_first
 from dahgnn.files.scratch import IN_MEMORY, Scratch
 from dahgnn.graph.copies import digest_of_rows, hash_rows
 from dahgnn.progress import Progress
-from dahgnn.training.distributed import check_same, do_first
-from dahgnn.training.world import ALONE, World
+from dahgnn.world import ALONE, World
 
 logger = logging.getLogger(__name__)
 

@@ -25,9 +25,10 @@ def run_fit(options: argparse.Namespace) -> None:
     """Fit a classifier to a table, or say what is understood of it and what a fit would need."""
     from dahgnn.cli.display import Display
     from dahgnn.cli.json_text import fit_as_json
+    from dahgnn.distributed import EndedElsewhereError, LostProcessError
     from dahgnn.report.fit_files import FILES
     from dahgnn.report.fit_folder import fit_beside, fit_table
-    from dahgnn.training.distributed import EndedElsewhereError
+    from dahgnn.report.fit_options import join_world_of
 
     folder = options.out or _default_folder(options.table)
     chosen = _read_fit_options(options)
@@ -37,11 +38,11 @@ def run_fit(options: argparse.Namespace) -> None:
         _dry_run(options.table, chosen)
         return
     if int(os.environ.get("RANK", "0")) > 0:  # the first process of torchrun speaks and writes for all
-        with contextlib.suppress(EndedElsewhereError):  # the other process says why
-            fit_beside(options.table, chosen)
+        with contextlib.suppress(EndedElsewhereError, LostProcessError), join_world_of(chosen) as world:
+            fit_beside(options.table, chosen, world)
         return
-    with Display() as display:
-        metrics = fit_table(options.table, folder, chosen, display)
+    with join_world_of(chosen) as world, Display() as display:
+        metrics = fit_table(options.table, folder, chosen, display, world)
     files = [name for name in FILES if (folder / name).exists()]
     if options.json:
         print(fit_as_json(metrics, folder, files))

@@ -10,9 +10,10 @@ import errno
 import os
 import shutil
 import tempfile
+import uuid
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -33,6 +34,38 @@ _NUMPY = {
 }
 
 
+class Place(NamedTuple):
+    """Where the values of a tensor are, for other processes.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    shape, dtype : tuple of int, torch.dtype
+        Of the tensor.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def open(self) -> Tensor:
+        """Return a tensor of these values; what is written to it others see.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be reached from here.
+        """
+        try:
+            return torch.from_numpy(np.memmap(self.path, _NUMPY[self.dtype], "r+", shape=self.shape))
+        except (OSError, ValueError) as error:
+            raise OSError(
+                f"The folder for large arrays must be one that all processes reach. Got none with "
+                f"{self.path} here ({error}). Name another one, with --work or ResourceConfig(folder=…)."
+            ) from error
+
+
 class Scratch:
     """Gives tensors room. That of a tensor in a file is free again when the tensor is.
 
@@ -42,6 +75,8 @@ class Scratch:
         Where files go, in a new folder of their own. Without it all tensors are in memory.
     large : int
         Bytes from which on a tensor is in a file.
+    shared : bool
+        Whether files have names until it is closed, so that other processes can open them by their `place`.
 
     Examples
     --------
@@ -51,10 +86,17 @@ class Scratch:
     (6.0, True)
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None, *, large: int = _LARGE) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        large: int = _LARGE,
+        shared: bool = False,
+    ) -> None:
         check_count("large", large, "Scratch", low=0)
-        self.folder, self.large = None if folder is None else Path(folder), large
+        self.folder, self.large, self.shared = None if folder is None else Path(folder), large, shared
         self._own: Path | None = None
+        self._places: dict[int, Place] = {}
 
     @property
     def is_on_disk(self) -> bool:
@@ -72,11 +114,32 @@ class Scratch:
         """
         if self.folder is None or torch.Size(shape).numel() * dtype.itemsize < max(self.large, 1):
             return torch.empty(shape, dtype=dtype)
+        if self.shared:
+            return self._named(shape, dtype)
         self.folder.mkdir(parents=True, exist_ok=True)
         # It has no name: the system keeps it for the tensor alone, and nothing stays behind a kill.
         with tempfile.TemporaryFile(dir=self.folder) as file:
             self._reserve(file.fileno(), torch.Size(shape).numel() * dtype.itemsize)
             return torch.from_numpy(np.memmap(file, _NUMPY[dtype], "r+", shape=shape))
+
+    def _named(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        place = Place(str(self._made() / uuid.uuid4().hex), shape, dtype)
+        with Path(place.path).open("xb") as file:
+            self._reserve(file.fileno(), torch.Size(shape).numel() * dtype.itemsize)
+        tensor = place.open()
+        self._places[tensor.data_ptr()] = place
+        return tensor
+
+    def place(self, tensor: Tensor) -> Place | None:
+        """Return where a tensor that this scratch has given room is; None if in memory.
+
+        Its values are on the disk then, for machines that share no memory.
+        """
+        place = self._places.get(tensor.data_ptr())
+        if place is not None:
+            with Path(place.path).open("r+b") as file:
+                os.fsync(file.fileno())
+        return place
 
     def zeros(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
         """Return a tensor of zeros."""

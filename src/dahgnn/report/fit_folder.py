@@ -28,6 +28,7 @@ from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.saving import save_classifier
 from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
+from dahgnn.distributed import failing_together, share
 from dahgnn.files.exchange import exchanging
 from dahgnn.progress import Observer, SilentObserver, tell_ensemble_epochs, tell_shards
 from dahgnn.report.assessment import assess
@@ -59,11 +60,14 @@ from dahgnn.tables.large_tables import open_large
 from dahgnn.tables.messages import Problems, combined_error
 from dahgnn.tables.sources import Reading
 from dahgnn.tables.table import Survey, Table, survey_table
+from dahgnn.world import ALONE, World
 
 Array = NDArray[Any]
 
 
-def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer) -> dict[str, Any]:
+def fit_table(
+    path: Path, folder: Path, options: FitOptions, observer: Observer, world: World = ALONE
+) -> dict[str, Any]:
     """Fit a classifier to a file and fill the folder.
 
     Parameters
@@ -74,43 +78,52 @@ def fit_table(path: Path, folder: Path, options: FitOptions, observer: Observer)
         What to do.
     observer : Observer
         Sees the phases, and what was understood of the file before anything starts.
+    world : World
+        The processes that fit together, of which this is the first; the others call `fit_beside`.
 
     Returns
     -------
     dict
         The metrics.
     """
-    check_choice("map", options.map, MAPS, "fit")
-    if not 0 <= options.seed < 2**32:
-        raise bad_value("seed", "fit", "between 0 and 2**32 - 1", options.seed)
-    for name in ("jinja2", "openTSNE"):
-        import_module(name)  # fails now rather than after the fit
     with ExitStack() as stack:
-        was_there = folder.is_dir()
-        if was_there:  # a second fit in it ends at once
-            stack.enter_context(owning(folder))
-        source = open_large(path, options.reading) if path.exists() else None
-        if source is not None:
+        with failing_together(world):
+            check_choice("map", options.map, MAPS, "fit")
+            if not 0 <= options.seed < 2**32:
+                raise bad_value("seed", "fit", "between 0 and 2**32 - 1", options.seed)
+            for name in ("jinja2", "openTSNE"):
+                import_module(name)  # fails now rather than after the fit
+            was_there = folder.is_dir()
+            if was_there:  # a second fit in it ends at once
+                stack.enter_context(owning(folder))
+            source = open_large(path, options.reading) if path.exists() else None
+        # Machines with more memory than this one would read a table otherwise.
+        if share(world, source is not None) and source is not None:
             owned = nullcontext() if was_there else owning(folder)
-            return fit_large_table(source, folder, options, observer, owned)
-        table = _read(path, folder, options, observer)
-        if not was_there:  # a table that teaches nothing has left no folder
-            stack.enter_context(owning(folder))
+            return fit_large_table(source, folder, options, observer, owned, world)
+        with failing_together(world):
+            table = _read(path, folder, options, observer)
+            if not was_there:  # a table that teaches nothing has left no folder
+                stack.enter_context(owning(folder))
         shares = complete_shares(options.class_prior, table.labels or ())
         return fit_to_folder(path, folder, table, replace(options, class_prior=shares), observer)
 
 
-def fit_beside(path: Path, options: FitOptions) -> None:
+def fit_beside(path: Path, options: FitOptions, world: World) -> None:
     """Fit together with the process that fills the folder; see `DAHGNNClassifier` on several processes."""
-    source = open_large(path, options.reading) if path.exists() else None
-    if source is not None:
-        fit_large_beside(source, options)
+    with failing_together(world):
+        pass  # the first process looks where results go
+    if share(world, False):
+        fit_large_beside(path, options, world)
         return
-    table = survey_fit(path, options).table
-    if table is not None:  # else the other process says what is wrong
-        shares = complete_shares(options.class_prior, table.labels or ())
-        labels = np.array(table.labels, dtype=object)
-        _fit(table, labels, replace(options, class_prior=shares), SilentObserver())
+    with failing_together(world):
+        survey = survey_fit(path, options)
+        table = survey.table
+        if table is None:
+            raise combined_error(path, survey.problems)
+    shares = complete_shares(options.class_prior, table.labels or ())
+    labels = np.array(table.labels, dtype=object)
+    _fit(table, labels, replace(options, class_prior=shares), SilentObserver())
 
 
 def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> Table:

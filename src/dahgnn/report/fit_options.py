@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,8 +12,10 @@ from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.plan import Plan, make_plan
 from dahgnn.classifier.stages import count_networks
 from dahgnn.config import ResourceConfig
+from dahgnn.distributed import join_world
 from dahgnn.tables.planning import Choices
 from dahgnn.tables.sources import Reading
+from dahgnn.world import ALONE, World
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,3 +97,10 @@ def plan_fit(n: int, d: int, n_classes: int, options: FitOptions) -> Plan:
         classifier._device(),
         count_networks(options.networks, n),
     )
+
+
+def join_world_of(options: FitOptions) -> AbstractContextManager[World]:
+    """Join the processes that torchrun has started to fit together; outside of it there is one."""
+    if "RANK" not in os.environ:
+        return nullcontext(ALONE)
+    return join_world(make_classifier(options)._device())

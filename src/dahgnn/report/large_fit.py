@@ -12,19 +12,21 @@ import tempfile
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
 
 from dahgnn.checks import bad_value
 from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.saving import save_classifier
 from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
+from dahgnn.distributed import check_same, failing_together, make_for_all, take_from_first
 from dahgnn.files.exchange import exchanging
 from dahgnn.files.scratch import Scratch
 from dahgnn.kernels.cpu.memory import release_memory
@@ -50,9 +52,16 @@ from dahgnn.tables.coded_labels import CodedLabels
 from dahgnn.tables.keeping import pack_columns
 from dahgnn.tables.labels import check_labels
 from dahgnn.tables.large_sources import LargeSource, PartRows
-from dahgnn.tables.large_tables import LargeSurvey, LargeTable, read_large_table, survey_large
+from dahgnn.tables.large_tables import (
+    LargeSurvey,
+    LargeTable,
+    open_source,
+    read_large_table,
+    survey_large,
+)
 from dahgnn.tables.messages import Problems, combined_error
 from dahgnn.tables.sources import text_array
+from dahgnn.world import ALONE, World
 
 
 def fit_large_table(
@@ -61,6 +70,7 @@ def fit_large_table(
     options: FitOptions,
     observer: Observer,
     owned: AbstractContextManager[None],
+    world: World = ALONE,
 ) -> dict[str, Any]:
     """Fit a classifier to a large table and fill the folder.
 
@@ -76,6 +86,8 @@ def fit_large_table(
         Sees the phases, and what was understood of the table before anything starts.
     owned : context manager
         Makes the folder and keeps others out of it; it is entered once the table has been understood.
+    world : World
+        The processes that fit together, of which this is the first.
 
     Returns
     -------
@@ -83,37 +95,59 @@ def fit_large_table(
         The metrics.
     """
     beside = [Path(name) for name in (options.label, options.id) if name and source.is_array]
-    check_inputs_stay(folder, [source.path, *beside])
-    with Scratch(working_folder(options)) as scratch:
-        with observer.phase(f"Look through {source.path.name}"):
-            survey = survey_large_fit(source, options, scratch)
-        for note in survey.notes:
-            observer.note(note)
-        labels = survey.labels
-        if survey.problems or labels is None:
-            raise combined_error(source.path, survey.problems)
-        for sentence in plan_fit(source.n_rows, survey.width, len(labels.classes), options).describe():
-            observer.note(sentence)
-        with owned:
-            with observer.phase(f"Read {source.n_rows:,} rows") as progress:
-                table = read_large_table(survey, scratch, id=options.id, progress=progress)
-            for note in table.notes[len(survey.notes) :]:
+    with Scratch(working_folder(options)) as scratch, ExitStack() as stack:
+        with failing_together(world):
+            check_inputs_stay(folder, [source.path, *beside])
+            with observer.phase(f"Look through {source.path.name}"):
+                survey = survey_large_fit(source, options, scratch)
+            for note in survey.notes:
                 observer.note(note)
-            shares = complete_shares(options.class_prior, labels.classes)
-            chosen = replace(options, class_prior=shares)
-            release_memory()  # blocks of cells came and went
-            return _fit_to_folder(source, folder, table, labels, chosen, observer)
+            labels = _labels_of(survey)
+            for sentence in plan_fit(source.n_rows, survey.width, len(labels.classes), options).describe():
+                observer.note(sentence)
+        _check_alike(world, survey)
+        with observer.phase(f"Read {source.n_rows:,} rows") as progress:
+            tables: list[LargeTable] = []
+
+            def read(room: Scratch) -> Tensor:
+                stack.enter_context(owned)
+                tables.append(read_large_table(survey, scratch, id=options.id, room=room, progress=progress))
+                return tables[0].features
+
+            make_for_all(world, scratch, read)
+        for note in tables[0].notes[len(survey.notes) :]:
+            observer.note(note)
+        shares = complete_shares(options.class_prior, labels.classes)
+        chosen = replace(options, class_prior=shares)
+        release_memory()  # blocks of cells came and went
+        return _fit_to_folder(source, folder, tables[0], labels, chosen, observer)
 
 
-def fit_large_beside(source: LargeSource, options: FitOptions) -> None:
-    """Fit together with the process that fills the folder."""
+def fit_large_beside(path: Path, options: FitOptions, world: World) -> None:
+    """Fit together with the process that fills the folder, which reads the table for all."""
     with Scratch(working_folder(options)) as scratch:
-        survey = survey_large_fit(source, options, scratch)
-        if survey.problems or survey.labels is None:  # the other process says what is wrong
-            return
-        table = read_large_table(survey, scratch, id=options.id)
-        shares = complete_shares(options.class_prior, survey.labels.classes)
-        _fit(table, survey.labels, replace(options, class_prior=shares), SilentObserver())
+        with failing_together(world):
+            source = open_source(path, options.reading) if path.exists() else None
+            if source is None:
+                raise bad_value("table", "fit", "the same for all processes", f"no such table at {path}")
+            survey = survey_large_fit(source, options, scratch)
+            labels = _labels_of(survey)
+        _check_alike(world, survey)
+        features = take_from_first(world)
+        shares = complete_shares(options.class_prior, labels.classes)
+        _fit(features, labels, replace(options, class_prior=shares), SilentObserver())
+
+
+def _labels_of(survey: LargeSurvey) -> CodedLabels:
+    """Return the labels of a table that a fit can learn from."""
+    if survey.problems or survey.labels is None:
+        raise combined_error(survey.source.path, survey.problems)
+    return survey.labels
+
+
+def _check_alike(world: World, survey: LargeSurvey) -> None:
+    """Refuse, in all processes, that they see tables of other sizes."""
+    check_same(world, f"{survey.source.n_rows:,} rows of {survey.width:,} features", "table")
 
 
 def working_folder(options: FitOptions) -> Path:
@@ -167,7 +201,7 @@ def _fit_to_folder(
     origin = gather_origin(source.path, table.notes, make_classifier(options), options.command)
     origin["files"] = _files(source)
     start = time.perf_counter()
-    classifier = _fit(table, labels, options, observer)
+    classifier = _fit(table.features, labels, options, observer)
     interrupted = classifier.stopped_ == "interrupted"
     if interrupted and (folder / MODEL).exists():
         observer.note(f"The fit that was in {folder} stays.")
@@ -206,7 +240,7 @@ def _files(source: LargeSource) -> list[dict[str, Any]]:
     return [{"file": file.path.name, "rows": file.n_rows} for file in source.parts.files]
 
 
-def _fit(table: LargeTable, labels: CodedLabels, options: FitOptions, observer: Observer) -> DAHGNNClassifier:
+def _fit(features: Tensor, labels: CodedLabels, options: FitOptions, observer: Observer) -> DAHGNNClassifier:
     """Fit to the numbers of classes, and call these by their names afterwards."""
     classifier = make_classifier(options)
     classifier.set_params(
@@ -220,7 +254,7 @@ def _fit(table: LargeTable, labels: CodedLabels, options: FitOptions, observer: 
         count = count_networks(options.networks, n)
         callback = tell_ensemble_epochs(progress, PRESETS["default"].training.max_epochs, count)
         classifier.fit(
-            table.features.numpy(), labels.codes.numpy(), callback=callback, progress=tell_shards(progress)
+            features.numpy(), labels.codes.numpy(), callback=callback, progress=tell_shards(progress)
         )
         networks = "1 network" if count == 1 else f"{count} networks"
         progress(1, 1, f"{networks}  {classifier.n_iter_} epochs")

@@ -180,6 +180,7 @@ def read_large_table(
     scratch: Scratch,
     *,
     id: str | None = None,  # noqa: A002, the word of the command line
+    room: Scratch | None = None,
     progress: Progress | None = None,
 ) -> LargeTable:
     """Encode all rows of a table that was surveyed.
@@ -192,6 +193,8 @@ def read_large_table(
         Gives room to features and names, which stay as long as it is open.
     id : str, optional
         The column of the ids.
+    room : Scratch, optional
+        Gives room to the features in its place.
     progress : Progress, optional
         Hears after each block how many rows are done.
 
@@ -206,7 +209,7 @@ def read_large_table(
         raise combined_error(survey.source.path, survey.problems)
     source, notes = survey.source, EncodingNotes(_ORIGIN)
     ids = read_row_names(source, id, NO_ID, scratch)
-    features = scratch.empty((source.n_rows, survey.width), torch.float32)
+    features = (room or scratch).empty((source.n_rows, survey.width), torch.float32)
     encode_rows(source, survey.columns, notes, features, progress)
     return LargeTable(
         features=features,

@@ -32,7 +32,7 @@ from dahgnn.training.ranges import Ranges
 from dahgnn.training.run import Labelled
 from dahgnn.training.sampling import Sampling
 from dahgnn.training.updates import LEAVE_OUT, Update
-from dahgnn.training.world import ALONE, World
+from dahgnn.world import ALONE, World
 
 
 class BatchRoom:

@@ -15,12 +15,12 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from dahgnn.checks import check_count
+from dahgnn.distributed import do_first
 from dahgnn.files.tensors import read_tensors, tensors_digest, write_tensors
 from dahgnn.nn.model import DAHGNN
-from dahgnn.training.distributed import do_first
 from dahgnn.training.run import Labelled
 from dahgnn.training.updates import Update, Updates
-from dahgnn.training.world import ALONE, World
+from dahgnn.world import ALONE, World
 
 _KIND = "dahgnn-checkpoint"
 _REMEDY = "Remove it to train from the start, or name another folder."

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from dahgnn.nn.sampled import Extremes, no_extremes
-from dahgnn.training.world import ALONE, World
+from dahgnn.world import ALONE, World
 
 
 class Ranges:

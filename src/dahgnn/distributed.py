@@ -24,8 +24,9 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from dahgnn.checks import check_number
+from dahgnn.files.scratch import Place, Scratch
 from dahgnn.progress import Observer, SilentObserver
-from dahgnn.training.world import ALONE, World
+from dahgnn.world import ALONE, World
 
 Value = TypeVar("Value")
 
@@ -47,6 +48,10 @@ class EndedElsewhereError(Exception):
     def __init__(self, message: str, status: int = 2) -> None:
         super().__init__(message)
         self.status = status
+
+
+class LostProcessError(OSError):
+    """Another process gives no answer."""
 
 
 class ProcessWorld:
@@ -111,7 +116,7 @@ class ProcessWorld:
             yield
         except RuntimeError as error:  # gloo's and NCCL's, of which some have no type of their own
             reason = (str(error).strip().splitlines() or ["no reason"])[0]
-            raise OSError(
+            raise LostProcessError(
                 f"All {self.size} processes must take part in every step, each within {self.seconds:g} s. "
                 f"Process {self.rank} got no answer ({reason[:200]}): another one has ended, or is too slow. "
                 "'torchrun --max-restarts 3' starts them again from the last checkpoint."
@@ -243,10 +248,7 @@ def do_first(world: World, work: Callable[[], Value]) -> Value:
     if not isinstance(world, ProcessWorld):
         return work()
     if world.rank > 0:
-        ended, value = world.share((None, None))
-        if ended is not None:
-            raise EndedElsewhereError(ended)
-        return value  # type: ignore[return-value]  # the first process gave it
+        return _hear_first(world)  # type: ignore[no-any-return]  # it gives what its work returns
     try:
         found = work()
     except BaseException as error:
@@ -255,6 +257,80 @@ def do_first(world: World, work: Callable[[], Value]) -> Value:
         raise
     world.share((None, found))
     return found
+
+
+def _hear_first(world: ProcessWorld) -> Any:
+    """Return what came of the work of the first process."""
+    ended, value = world.share((None, None))
+    if ended is not None:
+        raise EndedElsewhereError(ended)
+    return value
+
+
+@contextlib.contextmanager
+def failing_together(world: World) -> Iterator[None]:
+    """Let an error within the block, in which processes do not meet, end all of them where it ends.
+
+    Raises
+    ------
+    ValueError
+        In the first process, if the block fails in another one only.
+    EndedElsewhereError
+        In the others, whose errors the first process says.
+    """
+    failure: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(world, ProcessWorld):
+            raise
+        failure = error
+    said = gather(world, None if failure is None else str(failure) or type(failure).__name__)
+    if world.rank == 0 and failure is not None:
+        raise failure
+    for rank, text in enumerate(said):
+        if text is None:
+            continue
+        if world.rank == 0:
+            raise ValueError(f"Process {rank} must have what process 0 has. It says: {text}")
+        raise EndedElsewhereError(text) from failure
+
+
+def make_for_all(world: World, scratch: Scratch, make: Callable[[Scratch], Tensor]) -> Tensor:
+    """Let the first process make a large tensor in a file, and map that file in the others.
+
+    Parameters
+    ----------
+    world : World
+        The processes.
+    scratch : Scratch
+        Where large arrays are; all processes reach its folder. In memory each process makes its own.
+    make : callable
+        Returns the tensor, to which the scratch that it gets has given room.
+    """
+    if world.size == 1 or not scratch.is_on_disk:
+        return make(scratch)
+    if world.rank > 0:
+        return take_from_first(world)
+    made: list[Tensor] = []
+
+    def work() -> Place | Tensor:
+        made.append(make(room))
+        return room.place(made[0]) or made[0]  # a small one is sent itself
+
+    with Scratch(scratch.folder, large=scratch.large, shared=True) as room:
+        do_first(world, work)
+        world.barrier()  # the file loses its name
+    return made[0]
+
+
+def take_from_first(world: World) -> Tensor:
+    """Return the tensor that the first process makes for all, in another one."""
+    assert isinstance(world, ProcessWorld)  # noqa: S101, else there is no other one
+    given: Place | Tensor = _hear_first(world)
+    tensor = given.open() if isinstance(given, Place) else given
+    world.barrier()
+    return tensor
 
 
 def speaking(world: World, observer: Observer) -> Observer:

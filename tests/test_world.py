@@ -2,7 +2,7 @@
 
 import torch
 
-from dahgnn.training.world import ALONE
+from dahgnn.world import ALONE
 
 
 def test_one_process_is_its_own_mean_and_its_own_extremes():

@@ -10,9 +10,7 @@ import pytest
 import torch
 from torchrun_programs import train
 
-from dahgnn.files.tensors import tensors_digest
-from dahgnn.progress import SilentObserver
-from dahgnn.training.distributed import (
+from dahgnn.distributed import (
     check_same,
     do_first,
     gather,
@@ -21,9 +19,11 @@ from dahgnn.training.distributed import (
     share,
     speaking,
 )
-from dahgnn.training.world import ALONE
+from dahgnn.files.tensors import tensors_digest
+from dahgnn.progress import SilentObserver
+from dahgnn.world import ALONE
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
 
 
 def torchrun(program: str, folder: Path, *options: str) -> subprocess.CompletedProcess:
@@ -123,8 +123,19 @@ def test_two_processes_do_what_a_world_does(tmp_path):
     ended, error = (each.pop("failed") for each in (second, first))
     assert error[0] == "ZeroDivisionError"
     assert ended == ["EndedElsewhereError", f"ZeroDivisionError: {error[1]}"]
+    for name, made in (("made 1", [[0.0] * 3, [1.0] * 3]), ("made 1048576", None)):
+        # A file is one for all, and what is small each has for itself.
+        rows = [each.pop(name) for each in (first, second)]
+        assert rows == ([made] * 2 if made else [[[0.0] * 3, [7.0] * 3], [[7.0] * 3, [1.0] * 3]])
+    assert first.pop("together 0") == "ValueError: wrong in 0"
+    assert second.pop("together 0") == "EndedElsewhereError: wrong in 0"
+    alone = first.pop("together 1")
+    assert alone == "ValueError: Process 1 must have what process 0 has. It says: wrong in 1"
+    assert second.pop("together 1") == "EndedElsewhereError: wrong in 1"
     assert first == second
     assert first == {
+        "kept 1": 0,
+        "kept 1048576": 0,
         "size": 2,
         "gathered": [0, 10],
         "shared": {"from": 0},
