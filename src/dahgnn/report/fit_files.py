@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dahgnn.files.exchange import check_replaceable, is_unsettled, settle
+from dahgnn.files.exchange import check_replaceable, exchanging, is_unsettled, settle
 from dahgnn.files.jsonl import lock_folder
 
 MODEL, PREDICTIONS, METRICS, PAGE = "model.safetensors", "predictions.csv", "metrics.json", "report.html"
@@ -126,6 +126,12 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write a value as JSON that people can read."""
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def replace_metrics(folder: Path, metrics: Any) -> None:
+    """Write the metrics of a fit anew, in a folder that the caller owns."""
+    with exchanging(folder, (METRICS,)) as stage:
+        write_json(stage / METRICS, metrics)
 
 
 def fit_id(folder: Path) -> str | None:

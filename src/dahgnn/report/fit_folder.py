@@ -4,8 +4,8 @@ The folder holds ``model.safetensors``, ``predictions.csv``, ``metrics.json`` an
 ``predictions.parquet`` if wanted. A table that is larger than memory goes another way, which
 `dahgnn.report.large_fit` has. They are exchanged as one when the fit is done: whatever happens meanwhile,
 the folder holds the last fit or this one. One that is interrupted leaves an earlier fit, too, while in an
-empty folder it leaves the best so far. The page comes last, as its map takes long; an older page does not
-stay beside a new model.
+empty folder it leaves the best so far. What simple methods reach is added to the metrics afterwards, and
+the page comes last, as its map takes long; an older page does not stay beside a new model.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from dahgnn.report.fit_files import (
     check_inputs_stay,
     file_digest,
     owning,
+    replace_metrics,
     write_json,
     write_text,
 )
@@ -160,15 +161,16 @@ def fit_to_folder(
         observer.note(f"The fit that was in {folder} stays.")
         raise KeyboardInterrupt
     metrics = gather_metrics(classifier, labels, time.perf_counter() - start) | origin
-    with observer.phase("Compare with simple methods"):
-        metrics["assessment"] = assess(classifier, table.features, labels).as_dict(table.ids)
+    # What a user waits for comes first: who is interrupted later has it.
     with observer.phase("Write"), exchanging(folder, FILES) as stage:
         metrics = _write_predictions(stage, table, classifier, options) | metrics
         write_json(stage / METRICS, metrics)
         columns, arrays = pack_columns(table.columns)
         notes = _about(path, table, options) | {"columns": columns, "fit": metrics["fit"]}
         save_classifier(classifier, stage / MODEL, notes, arrays)
-    # The page comes last, as its map takes long: who is interrupted here has all the rest.
+    with observer.phase("Compare with simple methods"):
+        metrics["assessment"] = assess(classifier, table.features, labels).as_dict(table.ids)
+        replace_metrics(folder, metrics)
     hurried = interrupted and options.map == "auto"
     with observer.phase("Draw the page") as progress:
         kind = "pca" if hurried else options.map

@@ -40,6 +40,7 @@ from dahgnn.report.fit_files import (
     PAGE,
     SHARDS,
     check_inputs_stay,
+    replace_metrics,
     write_json,
     write_text,
 )
@@ -207,9 +208,6 @@ def _fit_to_folder(
         observer.note(f"The fit that was in {folder} stays.")
         raise KeyboardInterrupt
     metrics = gather_metrics(classifier, labels, time.perf_counter() - start) | origin
-    with observer.phase("Compare with simple methods"):
-        found = assess_encoded(classifier, table.features.numpy(), labels.classes, labels.codes.numpy())
-        metrics["assessment"] = found.as_dict(table.ids)
     with observer.phase("Write") as progress, exchanging(folder, FILES) as stage:
         predictions = ManyPredictions(
             ids=table.ids,
@@ -224,6 +222,10 @@ def _fit_to_folder(
         notes = _about(source, table, labels, options) | {"columns": columns, "fit": metrics["fit"]}
         save_classifier(classifier, stage / MODEL, notes, arrays)
     observer.note(f"Predictions are Parquet files in {folder / SHARDS}: for so many rows there is no CSV.")
+    with observer.phase("Compare with simple methods"):
+        found = assess_encoded(classifier, table.features.numpy(), labels.classes, labels.codes.numpy())
+        metrics["assessment"] = found.as_dict(table.ids)
+        replace_metrics(folder, metrics)
     with observer.phase("Draw the page") as progress:
         kind = "pca" if interrupted and options.map == "auto" else options.map
         view = gather_large_view(source.path.name, table, labels, classifier, metrics, kind, progress)
