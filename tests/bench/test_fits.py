@@ -31,7 +31,7 @@ def test_a_task_tells_some_labels_of_each_class(task):
 
 def test_a_task_repeats(task):
     again = fits.random_task(200, 64, 8, CPU)
-    for name in ("rows", "labels", "labelled", "new_rows"):
+    for name in ("rows", "labels", "labelled", "new_rows", "new_labels"):
         assert np.array_equal(getattr(task, name), getattr(again, name))
 
 
@@ -51,6 +51,7 @@ def test_images_are_fitted_and_test_images_are_new(monkeypatch):
     assert np.array_equal(task.rows[:, 0] % 10, task.labels)  # rows and labels belong together
     assert np.bincount(task.known[task.known >= 0]).tolist() == [3] * 10
     assert task.new_rows[:, 0].tolist() == list(range(1000, 1050))
+    assert np.array_equal(task.new_rows[:, 0] % 10, task.new_labels)
 
 
 # In the order of the table: how many of the unlabelled rows are right at least; chance is a tenth.

@@ -89,6 +89,12 @@ def test_the_accuracy_is_that_of_rows_without_a_label(two):
     assert ours["accuracy"] != pytest.approx(right.mean())  # the labelled rows are left out
 
 
+def test_the_accuracy_on_new_rows_is_that_of_who_predicts_them(two):
+    ours, spreading = compare_fits(CONFIG)
+    assert ours["new_accuracy"] == pytest.approx(0.1)  # one class in ten is always said
+    assert spreading["new_accuracy"] is None
+
+
 def test_chosen_methods_alone_are_fitted(two):
     (line,) = compare_fits(BenchConfig(nodes=(200,), features=8, fits=1, labels=4, methods=("default",)))
     assert {name for _, name, _ in two} == {"a"}
@@ -142,7 +148,7 @@ def test_a_cost_without_trials_knows_nothing():
 
 
 def test_the_busiest_fit_says_how_busy_the_others_were():
-    trials = [Trial(1.0, None, 0.5, others) for others in (0.2, None, 1.5)]
+    trials = [Trial(1.0, None, 0.5, None, others) for others in (0.2, None, 1.5)]
     assert FitCost(trials).others == 1.5
 
 

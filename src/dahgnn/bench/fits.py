@@ -47,8 +47,8 @@ class Task:
         The rows and their classes, most of which no method is told.
     labelled : array of int64
         The rows whose classes are told.
-    new_rows : array, (m, d)
-        Rows that are predicted after the fit.
+    new_rows, new_labels : array, (m, d), array of int64, (m,)
+        Rows that are predicted after the fit, and their classes.
     device : torch.device
         Where those that can use it compute.
     """
@@ -57,6 +57,7 @@ class Task:
     labels: Array
     labelled: Array
     new_rows: Array
+    new_labels: Array
     device: torch.device
 
     @property
@@ -93,7 +94,7 @@ def random_task(nodes: int, columns: int, labels: int, device: torch.device) -> 
         (centres[classes] + 2 * torch.randn(nodes, columns, generator=generator)).numpy() for _ in range(2)
     )
     labelled = sample_per_class(classes, labels, seed=0)
-    return Task(rows, classes.numpy(), labelled.numpy(), new_rows, device)
+    return Task(rows, classes.numpy(), labelled.numpy(), new_rows, classes.numpy(), device)
 
 
 def mnist_task(folder: Path, nodes: int, labels: int, device: torch.device) -> Task:
@@ -101,8 +102,15 @@ def mnist_task(folder: Path, nodes: int, labels: int, device: torch.device) -> T
     images = load_mnist(folder)
     images = images.subset(sample_per_class(images.labels, nodes // N_CLASSES, seed=0))
     labelled = sample_per_class(images.labels, labels, seed=0)
-    new_rows = load_mnist(folder, "test").features[:nodes].numpy()
-    return Task(images.features.numpy(), images.labels.numpy(), labelled.numpy(), new_rows, device)
+    new = load_mnist(folder, "test")
+    return Task(
+        images.features.numpy(),
+        images.labels.numpy(),
+        labelled.numpy(),
+        new.features[:nodes].numpy(),
+        new.labels[:nodes].numpy(),
+        device,
+    )
 
 
 class Fitted(NamedTuple):

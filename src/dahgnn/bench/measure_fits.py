@@ -32,8 +32,8 @@ class Trial(NamedTuple):
     ----------
     fit, predict : float, float or None
         Seconds of the fit, and of the prediction for new rows if the method has one.
-    accuracy : float
-        The share of the unlabelled rows that are right.
+    accuracy, new_accuracy : float, float or None
+        The share of the unlabelled rows that are right, and that of the new ones.
     others : float or None
         Cores of the CPU that other processes kept busy meanwhile.
     """
@@ -41,6 +41,7 @@ class Trial(NamedTuple):
     fit: float
     predict: float | None
     accuracy: float
+    new_accuracy: float | None
     others: float | None
 
 
@@ -66,6 +67,12 @@ class FitCost:
     def accuracy(self) -> float | None:
         """The mean of the accuracies."""
         return statistics.fmean(trial.accuracy for trial in self.trials) if self.trials else None
+
+    @property
+    def new_accuracy(self) -> float | None:
+        """The mean of those on new rows."""
+        known = [trial.new_accuracy for trial in self.trials if trial.new_accuracy is not None]
+        return statistics.fmean(known) if known else None
 
     @property
     def others(self) -> float | None:
@@ -118,6 +125,7 @@ def _describe(cost: FitCost, costs: dict[str, FitCost]) -> dict[str, Any]:
         "seconds": cost.seconds,
         "predict_seconds": cost.predict_seconds,
         "accuracy": cost.accuracy,
+        "new_accuracy": cost.new_accuracy,
         "times_default": times(DEFAULT),
         "times_label_spreading": times(REFERENCE),
         "problem": cost.problem,
@@ -165,9 +173,10 @@ def _fit_once(method: FitMethod, task: Task) -> Trial:
     others = count_others(clocks)
     unlabelled = task.known < 0
     accuracy = float((fitted.predictions == task.labels)[unlabelled].mean())
-    predict_seconds = None
+    predict_seconds = new_accuracy = None
     if fitted.predict is not None:
         start = time.perf_counter()
-        fitted.predict(task.new_rows)
+        predicted = fitted.predict(task.new_rows)
         predict_seconds = time.perf_counter() - start
-    return Trial(seconds, predict_seconds, accuracy, others)
+        new_accuracy = float((predicted == task.new_labels).mean())
+    return Trial(seconds, predict_seconds, accuracy, new_accuracy, others)
