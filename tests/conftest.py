@@ -1,6 +1,7 @@
 """Small data that many tests share."""
 
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,9 @@ from dahgnn.images.published import PUBLISHED
 # The machine may be busy: no example fails for being slow.
 settings.register_profile("dahgnn", deadline=None, derandomize=True)
 settings.load_profile("dahgnn")
+
+# A shell that starts the tests in the background has Ctrl-C ignored, and programs that they start inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
