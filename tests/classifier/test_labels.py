@@ -8,7 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dahgnn.classifier.labels import encode_labels, hold_out, known_labels, number_labels, weigh_rows
+from dahgnn.classifier.labels import (
+    encode_labels,
+    hold_out,
+    join_copies,
+    known_labels,
+    number_labels,
+    weigh_rows,
+)
 
 
 class Colour(Enum):
@@ -195,6 +202,26 @@ def test_five_fifths_are_every_row_once(n):
     parts = hold_out(np.zeros(n, dtype=int), 0.2, 5, np.random.RandomState(0))
     assert sorted(np.concatenate(parts).tolist()) == list(range(n))
     assert {len(part) for part in parts} <= {n // 5, n // 5 + 1}
+
+
+def test_rows_that_only_labelled_ones_repeat_are_held_out_together():
+    groups = np.r_[0, 1, 0, 1, 2, 2, 3:50]
+    encoded = np.full(len(groups), -1)
+    encoded[:7] = [0, 1, 0, 1, 1, 0, 0]
+    numbers = join_copies(groups, encoded)
+    assert numbers[2] == numbers[0]
+    assert numbers[3] == numbers[1]
+    assert numbers[4] != numbers[5]  # of two classes: neither tells the other's label
+    assert len(np.unique(numbers)) == len(groups) - 2
+
+
+def test_copies_that_all_rows_have_as_often_are_held_out_one_by_one():
+    generator = np.random.default_rng(0)
+    groups = generator.integers(0, 20, 400)
+    encoded = np.where(np.arange(400) < 60, groups % 2, -1)
+    assert len(np.unique(join_copies(groups, encoded))) == 400
+    everybody = join_copies(groups, groups % 2)  # nobody without a label can tell how common copies are
+    assert len(np.unique(everybody)) == 20
 
 
 def test_words_that_numpy_cannot_tell_apart_are_refused():

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import hashlib
 import logging
-import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,51 +17,39 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Tags, check_consistent_length, check_random_state
+from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
-from dahgnn.checks import bad_type, bad_value, check_choice, check_count, check_device, check_flag
+from dahgnn.checks import bad_value
 from dahgnn.classifier.attributes import keeping_last_fit
 from dahgnn.classifier.ensemble import Ensemble, Evaluation
-from dahgnn.classifier.fitting import Fit, Fitter, GivenRows
-from dahgnn.classifier.given import Adopted, adopt_hypergraph
+from dahgnn.classifier.fitting import Fit, GivenRows
+from dahgnn.classifier.given import Adopted
 from dahgnn.classifier.labels import (
-    encode_class_prior,
     encode_labels,
     known_labels,
     number_labels,
-    weigh_rows,
 )
-from dahgnn.classifier.plan import BATCH, Plan, make_plan
+from dahgnn.classifier.parameters import Parameters
 from dahgnn.classifier.rows import MappedFile, read_rows
 from dahgnn.classifier.stacking import say_combination
-from dahgnn.classifier.stages import count_networks
 from dahgnn.classifier.startup import starting_device
 from dahgnn.classifier.surroundings import (
     Surroundings,
-    check_hypergraph,
-    check_surroundings,
-    digest_of_given,
     find_surroundings,
 )
+from dahgnn.classifier.task import LabelledTable, Task, begin
 from dahgnn.classifier.verbosity import telling
-from dahgnn.classifier.workplace import Workplace, work_folder
-from dahgnn.config import PRESETS, SCALES, ModelConfig, ResourceConfig, TrainingConfig
-from dahgnn.distributed import check_same, join_world, make_for_all, own_device, share
-from dahgnn.files.scratch import Scratch
-from dahgnn.files.tensors import tensors_digest
+from dahgnn.classifier.workplace import Workplace
+from dahgnn.config import PRESETS, ModelConfig, ResourceConfig, TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.graph.local_scale import METRICS
 from dahgnn.graph.neighbours import Neighbors
 from dahgnn.graph.scaling import choose_scaling
-from dahgnn.kernels.cpu.memory import release_memory
 from dahgnn.nn.model import DAHGNN
 from dahgnn.progress import Progress
 from dahgnn.threads import threads_for
-from dahgnn.training.splits import Split
 from dahgnn.training.updates import Update
-from dahgnn.world import ALONE, World
+from dahgnn.world import ALONE
 
 logger = logging.getLogger(__name__)
 
@@ -287,50 +271,32 @@ class DAHGNNClassifier(
         progress : Progress, optional
             Told how many shards of a search among very many rows are done.
         """
-        model, training = self._check_parameters()
+        parameters = Parameters.of(self)
         with contextlib.ExitStack() as stack:
             stack.enter_context(keeping_last_fit(self))
             stack.enter_context(torch.inference_mode(False))  # whose tensors cannot be trained
-            stack.enter_context(starting_device(self._device()))
+            stack.enter_context(starting_device(parameters.device))
             file = MappedFile(X)
             rows = read_rows(self, X, reset=True)
             classes, labels = encode_labels(y, len(rows))
-            stack.enter_context(threads_for(len(rows), self._wanted_threads()))
+            stack.enter_context(threads_for(len(rows), parameters.threads))
             tell = stack.enter_context(telling(logger, self.verbose))
-            world = stack.enter_context(join_world(self._device()))
-            generator = share(world, check_random_state(self.random_state))
-            plan = self._plan(rows, len(classes), world)
-            settings = self._settings(labels, sample_weight, plan)
-            check_same(world, settings, "labels and settings")
-            for sentence in plan.describe() if plan.is_large else ():
-                tell("%s", sentence)
-            scratch = stack.enter_context(plan.scratch())
-            given = self._scale(rows, classes, labels, sample_weight, scratch, world)
-            file.check_unchanged()
-            if world.size > 1:
-                check_same(
-                    world, digest_of_given(given.features, neighbors, hypergraph), "rows and hyperedges"
-                )
-            searched = neighbors is None and hypergraph is None
-            folder = stack.enter_context(_work_folder(plan, given, settings, world, searched))
-            splits = given.split(self.validation, count_networks(self.networks, len(rows)), generator)
-            tell("Find the neighbours of %d rows", len(rows))
-            workplace = Workplace(plan=plan, scratch=scratch, folder=folder, world=world, progress=progress)
-            adopted = self._surroundings(given, neighbors, hypergraph, splits, workplace)
-            if plan.on_disk:
-                release_memory()
-            around = adopted.surroundings
-            fit = self._train(adopted, workplace, splits, model, training, generator, tell.listen(callback))
-            self._describe(given, fit, training.max_epochs)
-            self.plan_, self.search_ = plan, around.report
-            self._keep(fit.ensemble)
-            self.decision_ = _as_sentence(
-                adopted.given.scaling.describe(),
-                adopted.decision,
-                around.describe(),
-                plan.describe_training(len(self.networks_)),
-                f"labels come from {say_combination(self.combination_)}",
+            table = LabelledTable(
+                rows=rows,
+                classes=classes,
+                labels=labels,
+                sample_weight=sample_weight,
+                neighbors=neighbors,
+                hypergraph=hypergraph,
             )
+            task = stack.enter_context(begin(parameters, table, tell))
+            file.check_unchanged()
+            workplace = stack.enter_context(task.work(progress))
+            splits = task.split()
+            tell("Find the neighbours of %d rows", len(rows))
+            adopted = task.surround(splits, workplace)
+            fit = task.train(adopted, splits, workplace, self._last_networks(classes), tell.listen(callback))
+            self._keep_fit(task, adopted, fit)
             tell("%s", self.decision_)
         if fit.interrupted:
             warnings.warn("Training interrupted by user.", ConvergenceWarning, stacklevel=2)
@@ -351,10 +317,10 @@ class DAHGNNClassifier(
         Surroundings
             `fit` takes it as ``neighbors``.
         """
-        self._check_parameters()
+        parameters = Parameters.of(self)
         rows = read_rows(self, X, reset=True)
-        with threads_for(len(rows), self._wanted_threads()):
-            plan = self._plan(rows, 2, ALONE)
+        with threads_for(len(rows), parameters.threads):
+            plan = parameters.plan(len(rows), rows.shape[1], 2, ALONE)
             plan.folder.mkdir(parents=True, exist_ok=True)
             with (
                 plan.scratch() as scratch,
@@ -364,71 +330,24 @@ class DAHGNNClassifier(
                 workplace = Workplace(plan=plan, scratch=scratch, folder=Path(folder))
                 return find_surroundings(features, plan.k, self.metric, neighbors, workplace)
 
-    def _plan(self, rows: Array, n_classes: int, world: World) -> Plan:
-        """Choose which way a fit to such rows goes. Several processes have nothing to share but batches."""
-        n, d = rows.shape
-        resources = self.resources or ResourceConfig()
-        if world.size > 1 and resources.batch == "auto":
-            resources = replace(resources, batch=BATCH)
-        device, count = self._device(), count_networks(self.networks, n)
-        plan = make_plan(n, d, n_classes, self._count_neighbours(n), resources, device, count)
-        # Free memory and devices may differ, but all processes must go the same way.
-        return replace(share(world, plan), device=device)
+    def _last_networks(self, classes: Array) -> list[DAHGNN] | None:
+        """Return the networks that a warm start goes on with, if there are any of the same classes."""
+        if not (self.warm_start and hasattr(self, "networks_") and np.array_equal(self.classes_, classes)):
+            return None
+        return self.networks_
 
-    def _settings(self, labels: Tensor, sample_weight: ArrayLike | None, plan: Plan) -> str:
-        """Name the labels and all that changes a fit; of resources it is what comes of them."""
-        beside = {"device", "n_jobs", "verbose", "random_state", "warm_start", "resources"}
-        chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in beside}
-        chosen |= {"search": plan.search, "recall": plan.resources.recall, "batch": plan.batch}
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64).tobytes()
-        content = f"{sorted(chosen.items())} {tensors_digest({'labels': labels})} {weights!r}"
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-    def _scale(
-        self,
-        rows: Array,
-        classes: Array,
-        labels: Tensor,
-        sample_weight: ArrayLike | None,
-        scratch: Scratch,
-        world: World,
-    ) -> GivenRows:
-        """Scale the rows, and put all that is known of them together."""
-        weights = weigh_rows(sample_weight, self.class_weight, classes, labels)
-        scaling = choose_scaling(rows, self.scale)
-        return GivenRows(
-            scaling=scaling,
-            features=make_for_all(world, scratch, lambda room: scaling.apply(rows, room)),
-            classes=classes,
-            labels=labels,
-            weights=weights,
-            class_prior=encode_class_prior(self.class_prior, classes),
-            rows=rows,
+    def _keep_fit(self, task: Task, adopted: Adopted, fit: Fit) -> None:
+        """Keep all that a fit has given."""
+        self.plan_, self.search_ = task.plan, adopted.surroundings.report
+        self._describe(adopted.given, fit, task.parameters.training.max_epochs)
+        self._keep(fit.ensemble)
+        self.decision_ = _as_sentence(
+            adopted.given.scaling.describe(),
+            adopted.decision,
+            adopted.surroundings.describe(),
+            task.plan.describe_training(len(self.networks_)),
+            f"labels come from {say_combination(self.combination_)}",
         )
-
-    def _train(
-        self,
-        adopted: Adopted,
-        workplace: Workplace,
-        splits: Sequence[Split],
-        model: ModelConfig,
-        training: TrainingConfig,
-        generator: np.random.RandomState,
-        listen: Callable[[int, Update], None],
-    ) -> Fit:
-        """Train a network for each split, and combine them with the experts."""
-        given, count = adopted.given, len(splits)
-        fitter = Fitter(
-            given=given,
-            surroundings=adopted.surroundings,
-            training=training,
-            device=self._device(),
-            merge_equal=adopted.surroundings.searched,
-            refit=np.ndim(self.validation) == 0,
-            workplace=workplace,
-        )
-        networks = self._make_networks(given.features.shape[1], given.classes, model, count, generator)
-        return fitter.run(networks, splits, generator.randint(2**31, size=count).tolist(), listen)
 
     def _describe(self, given: GivenRows, fit: Fit, max_epochs: int) -> None:
         """Keep which rows were labelled, how the training went, and what is said of held-out rows."""
@@ -481,7 +400,7 @@ class DAHGNNClassifier(
         """Return probabilities, embedding and density of rows at once."""
         check_is_fitted(self, "ensemble_")
         rows = read_rows(self, X, reset=False)
-        with threads_for(len(rows), self._wanted_threads()):
+        with threads_for(len(rows), Parameters.of(self).threads):
             return self.ensemble_.evaluate(rows)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -505,95 +424,8 @@ class DAHGNNClassifier(
     def _n_features_out(self) -> int:
         return len(self.classes_)
 
-    def _check_parameters(self) -> tuple[ModelConfig, TrainingConfig]:
-        """Check what can be checked without data, and return the settings of networks and training."""
-        owner = type(self).__name__
-        check_flag("warm_start", self.warm_start, owner)
-        if not isinstance(self.verbose, bool):
-            check_count("verbose", self.verbose, owner, low=0)
-        check_count("k", self.k, owner)
-        check_choice("metric", self.metric, tuple(METRICS), owner)
-        check_choice("scale", self.scale, SCALES, owner)
-        count_networks(self.networks, 1)
-        if self.n_jobs is not None:
-            check_count("n_jobs", self.n_jobs, owner, low=-(2**31))
-            if self.n_jobs == 0:
-                raise bad_value("n_jobs", owner, "a number of threads, or -1 for all cores", 0)
-        for name, kind in (
-            ("model", ModelConfig),
-            ("training", TrainingConfig),
-            ("resources", ResourceConfig),
-        ):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, kind):
-                raise bad_type(name, owner, f"a {kind.__name__} or None", type(value).__name__)
-        return self.model or _PRESET.model, self.training or _PRESET.training
-
-    def _device(self) -> torch.device:
-        if self.device == "auto":
-            return own_device("cuda" if torch.cuda.is_available() else "cpu")
-        return own_device(check_device(self.device, "DAHGNNClassifier"))
-
-    def _surroundings(
-        self,
-        given: GivenRows,
-        neighbors: Surroundings | Neighbors | ArrayLike | None,
-        hypergraph: Hypergraph | None,
-        splits: list[Split],
-        workplace: Workplace,
-    ) -> Adopted:
-        device, n = self._device(), len(given.features)
-        if isinstance(neighbors, Surroundings):
-            check_surroundings(neighbors, hypergraph, n)
-            return Adopted(given=given, surroundings=neighbors)
-        if hypergraph is None:
-            found = find_surroundings(given.features, workplace.plan.k, self.metric, neighbors, workplace)
-            return Adopted(given=given, surroundings=found)
-        check_hypergraph(hypergraph, neighbors, n)
-        auto, k = self.scale == "auto", self._count_neighbours(n)
-        return adopt_hypergraph(given, hypergraph, splits, k, self.metric, device, choose_scale=auto)
-
-    def _count_neighbours(self, n: int) -> int:
-        return min(int(self.k), max(1, n // 4))
-
-    def _make_networks(
-        self,
-        width: int,
-        classes: Array,
-        config: ModelConfig,
-        count: int,
-        generator: np.random.RandomState,
-    ) -> list[DAHGNN]:
-        """Make the networks, or take those of the last fit."""
-        seeds = generator.randint(2**31, size=count).tolist()
-        if self.warm_start and hasattr(self, "networks_"):
-            wanted = {"in_features": width, "n_classes": len(classes), **asdict(config)}
-            same = len(self.networks_) == count and self.networks_[0].settings == wanted
-            if same and np.array_equal(self.classes_, classes):
-                return copy.deepcopy(self.networks_)  # a fit that fails leaves the last one whole
-        return [
-            DAHGNN(width, len(classes), config, generator=torch.Generator().manual_seed(seed))
-            for seed in seeds
-        ]
-
-    def _wanted_threads(self) -> int | None:
-        """Return how many threads ``n_jobs`` asks for; −1 are all cores, −2 all but one."""
-        cores = os.cpu_count() or 1
-        if self.n_jobs is None or self.n_jobs > 0:
-            return None if self.n_jobs is None else min(self.n_jobs, cores)
-        return max(1, cores + 1 + self.n_jobs)
-
 
 def _as_sentence(*parts: str) -> str:
     """Join what is said, without what is empty, and begin it with a capital letter."""
     text = "; ".join(part for part in parts if part)
     return text[:1].upper() + text[1:]
-
-
-def _work_folder(
-    plan: Plan, given: GivenRows, settings: str, world: World, searched: bool
-) -> AbstractContextManager[Path | None]:
-    """Return where a long fit keeps what it has done; one that is short, or of given neighbours, nothing."""
-    if not searched or not (plan.on_disk or plan.batch or plan.search != "exact"):
-        return nullcontext()
-    return work_folder(plan.folder, given.features, settings, world)

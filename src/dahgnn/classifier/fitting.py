@@ -29,7 +29,7 @@ from dahgnn.classifier.judgement import (
     without_weights,
 )
 from dahgnn.classifier.known import Known
-from dahgnn.classifier.labels import split_labels
+from dahgnn.classifier.labels import join_copies, split_labels
 from dahgnn.classifier.opinions import Opinions, balance
 from dahgnn.classifier.self_training import learn_again
 from dahgnn.classifier.stacking import Candidate, learn_stack
@@ -85,8 +85,9 @@ class GivenRows:
     def split(
         self, validation: float | ArrayLike, count: int, generator: np.random.RandomState
     ) -> list[Split]:
-        """Draw which labelled rows each of some networks does not see; copies of a row stay together."""
-        return split_labels(self.labels, self.classes, validation, count, generator, groups=self.groups)
+        """Draw which labelled rows each of some networks does not see."""
+        together = join_copies(self.groups, self.labels.numpy())
+        return split_labels(self.labels, self.classes, validation, count, generator, together)
 
     @cached_property
     def groups(self) -> Array:

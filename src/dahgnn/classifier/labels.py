@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from enum import Enum
@@ -22,6 +23,9 @@ Array = NDArray[Any]
 _OWNER = "DAHGNNClassifier"
 # Weights under this part of the largest one do not count; sums in float32 would not notice them.
 _LIGHTEST = 1e-30
+# Standard errors by which copies among labelled rows are more than chance: they come in twos and more, so
+# that their number is less certain than that of rows on their own.
+_SURE = 3.0
 
 
 def known_labels(y: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
@@ -174,13 +178,46 @@ def hold_out(encoded: Array, share: float, times: int, generator: np.random.Rand
     return [np.sort(np.concatenate(chosen)) for chosen in held]
 
 
+def join_copies(groups: Array, encoded: Array) -> Array:
+    """Return a number for each row, (n,), the same for labelled rows that must be held out together.
+
+    A copy of a held-out row tells its label. That is fair where rows without a label have labelled copies as
+    often, as in a table of few categories. It is not where labelled rows were written twice: then their
+    copies are held out with them, unless these have several classes and so tell nothing.
+
+    Parameters
+    ----------
+    groups : array of int, (n,)
+        A number for each row, the same for equal ones.
+    encoded : array of int, (n,)
+        Numbers of the classes, −1 where the label is not known.
+    """
+    known = np.flatnonzero(encoded >= 0)
+    size = int(groups.max(initial=0)) + 1
+    counts = np.bincount(groups[known], minlength=size)
+    of_labelled = np.mean(counts[groups[known]] > 1)
+    others = groups[encoded < 0]
+    of_others = np.mean(counts[others] > 0) if len(others) else 0.0
+    by_chance = _SURE * math.sqrt(of_others * (1 - of_others) / len(known))
+    numbers = np.arange(len(groups))
+    if of_labelled <= of_others + by_chance:
+        return numbers
+    least, greatest, first = np.full(size, len(groups)), np.full(size, -1), np.full(size, len(groups))
+    np.minimum.at(least, groups[known], encoded[known])
+    np.maximum.at(greatest, groups[known], encoded[known])
+    telling = known[(least == greatest)[groups[known]]]
+    np.minimum.at(first, groups[telling], telling)
+    numbers[telling] = first[groups[telling]]
+    return numbers
+
+
 def split_labels(
     encoded: Tensor,
     classes: Array,
     validation: float | ArrayLike,
     count: int,
     generator: np.random.RandomState,
-    groups: Array | None = None,
+    together: Array | None = None,
 ) -> list[Split]:
     """Return which labelled rows each of some networks trains with, and which it does not see.
 
@@ -196,14 +233,12 @@ def split_labels(
         How many networks there are.
     generator : RandomState
         Draws the rows.
-    groups : array of int, (n,), optional
-        A number for each row, the same for equal ones. Those of one class are held out together: a copy of
-        a row would tell its label.
+    together : array of int, (n,), optional
+        A number for each row, the same for labelled rows that are held out together, see `join_copies`. By
+        default each is held out by itself.
     """
     known = np.flatnonzero(encoded.numpy() >= 0)
-    if groups is None:
-        groups = np.arange(len(encoded))
-    copies = groups * len(classes) + encoded.numpy()  # the same number for equal rows of one class
+    copies = np.arange(len(encoded)) if together is None else together
     if np.ndim(validation) > 0:
         held = _named_rows(validation, len(encoded))
         if not np.isin(held, known).all():

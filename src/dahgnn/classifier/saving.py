@@ -22,6 +22,7 @@ from dahgnn.classifier.ensemble import Combined, Ensemble, Evaluation
 from dahgnn.classifier.estimator import STOPPED, DAHGNNClassifier
 from dahgnn.classifier.judgement import Estimate
 from dahgnn.classifier.opinions import FEATURE_EXPERTS
+from dahgnn.classifier.parameters import Parameters
 from dahgnn.classifier.stacking import AROUND, POISSON_EXPERTS, SELF_TRAINED, Candidate, Stack
 from dahgnn.classifier.trees import TreesModel
 from dahgnn.config import ModelConfig, TrainingConfig
@@ -292,7 +293,7 @@ def _rebuild(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DAHGNN
         if parameters[name] is not None:
             parameters[name] = kind.from_mapping(parameters[name])
     classifier = DAHGNNClassifier(**parameters)
-    classifier._check_parameters()
+    Parameters.of(classifier)  # checks them
     classifier.classes_ = _read_classes(header["class_kind"], header["classes"])
     ensemble = _rebuild_ensemble(header, tensors, len(classifier.classes_))
     n, width = len(ensemble.features), ensemble.scaling.n_columns

@@ -22,7 +22,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from dahgnn.classifier.ensemble import equal_rows
 from dahgnn.classifier.estimator import DAHGNNClassifier
-from dahgnn.classifier.labels import encode_labels, split_labels
+from dahgnn.classifier.labels import encode_labels, join_copies, split_labels
 from dahgnn.tables.row_names import RowNames
 
 Array = NDArray[Any]
@@ -232,7 +232,8 @@ def _judge_baselines(
     if judged.sum() < _FEWEST_JUDGED or len(classes) < 2:
         return dict.fromkeys(BASELINES), len(rows)
     scaled = classifier.ensemble_.scaling.apply(np.asarray(features)[rows])
-    folds = _split(labels, classes, equal_rows(scaled), generator)
+    together = join_copies(equal_rows(classifier.ensemble_.features), encoded)[rows]
+    folds = _split(labels, classes, together, generator)
     known = _shorten(scaled.numpy()[:, :-1])
     accuracies: dict[str, float | None] = {}
     for name in BASELINES:
@@ -243,12 +244,12 @@ def _judge_baselines(
 
 
 def _split(
-    labels: Array, classes: Array, groups: Array, generator: np.random.RandomState
+    labels: Array, classes: Array, together: Array, generator: np.random.RandomState
 ) -> list[tuple[Array, Array]]:
     """Return rows to learn from and rows to judge, drawn as the classifier draws its own."""
     numbers = torch.from_numpy(labels)
-    splits = split_labels(numbers, classes, 1 / _FOLDS, _FOLDS, generator, groups)
-    return [(split.train.numpy(), split.validation.numpy()) for split in splits]
+    splits = split_labels(numbers, classes, 1 / _FOLDS, _FOLDS, generator, together)
+    return [(split.train.numpy(), split.validation.numpy()) for split in splits if len(split.validation)]
 
 
 def _shorten(rows: Array) -> Array:

@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dahgnn.checks import bad_value, check_choice
 from dahgnn.classifier.estimator import DAHGNNClassifier
+from dahgnn.classifier.parameters import Parameters
 from dahgnn.classifier.saving import save_classifier
 from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
@@ -206,7 +207,7 @@ def survey_fit(path: Path, options: FitOptions) -> Survey:
     )
     problems = Problems()
     with problems.gathered():
-        make_classifier(options)._check_parameters()
+        Parameters.of(make_classifier(options))
     if survey.labels is not None:
         with problems.gathered():
             check_labels(survey.labels, options.label or path.name)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dahgnn.classifier.estimator import DAHGNNClassifier
-from dahgnn.classifier.plan import Plan, make_plan
-from dahgnn.classifier.stages import count_networks
+from dahgnn.classifier.parameters import Parameters
+from dahgnn.classifier.plan import Plan
 from dahgnn.config import ResourceConfig
 from dahgnn.distributed import join_world
 from dahgnn.tables.planning import Choices
@@ -87,20 +87,11 @@ def make_classifier(options: FitOptions) -> DAHGNNClassifier:
 
 def plan_fit(n: int, d: int, n_classes: int, options: FitOptions) -> Plan:
     """Return which way a fit of n rows and d features goes."""
-    classifier = make_classifier(options)
-    return make_plan(
-        n,
-        d,
-        n_classes,
-        classifier._count_neighbours(n),
-        options.resources,
-        classifier._device(),
-        count_networks(options.networks, n),
-    )
+    return Parameters.of(make_classifier(options)).plan(n, d, n_classes, ALONE)
 
 
 def join_world_of(options: FitOptions) -> AbstractContextManager[World]:
     """Join the processes that torchrun has started to fit together; outside of it there is one."""
     if "RANK" not in os.environ:
         return nullcontext(ALONE)
-    return join_world(make_classifier(options)._device())
+    return join_world(Parameters.of(make_classifier(options)).device)

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from dahgnn.checks import bad_value
 from dahgnn.classifier.estimator import DAHGNNClassifier
+from dahgnn.classifier.parameters import Parameters
 from dahgnn.classifier.saving import save_classifier
 from dahgnn.classifier.stages import count_networks
 from dahgnn.config import PRESETS
@@ -167,7 +168,7 @@ def survey_large_fit(source: LargeSource, options: FitOptions, scratch: Scratch)
     survey = survey_large(source, scratch, label=options.label, id=options.id, choices=options.choices)
     problems, told = Problems(), []
     with problems.gathered():
-        make_classifier(options)._check_parameters()
+        Parameters.of(make_classifier(options))
     if survey.labels is not None:
         labels = survey.labels
         with problems.gathered():
