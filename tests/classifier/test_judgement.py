@@ -109,7 +109,7 @@ def test_classes_count_by_their_shares_among_all_rows():
     assert found.accuracy == pytest.approx(0.75 * 1.0 + 0.25 * 0.2)
     assert found.n == 10
     # The weights of the ten are worth eight, which err together, and 50 others may differ from what is usual.
-    assert (found.low, found.high) == pytest.approx(wilson(0.8, 1 / (2.5 / 8 + 1 / 50)))
+    assert (found.low, found.high) == pytest.approx(wilson(0.8, 1 / (2 / 8 + 1 / 50)))
 
 
 def test_with_all_rows_labelled_the_interval_is_that_of_such_rows():
@@ -117,7 +117,7 @@ def test_with_all_rows_labelled_the_interval_is_that_of_such_rows():
     found = estimate_accuracy(
         known, judge(np.arange(10), np.eye(2)[known.labels]), np.eye(2)[known.labels], NOTHING
     )
-    assert (found.low, found.high) == pytest.approx(wilson(1.0, 10 / 2.5))
+    assert (found.low, found.high) == pytest.approx(wilson(1.0, 10 / 2))
 
 
 def test_who_gives_all_rows_to_one_class_is_not_right_for_it():
@@ -251,6 +251,21 @@ def test_noise_is_not_praised():
     stated, before = np.mean([state_on_noise(seed) for seed in range(150)], 0)
     assert abs(stated - 1 / 3) < 0.03
     assert before > 1 / 3 + 0.08
+
+
+def test_what_labels_tell_each_other_counts_as_far_as_they_agree_by_chance():
+    labels = np.arange(20) % 2
+    known = Known(np.arange(20), labels, np.ones(20), 2, [np.arange(10), np.arange(10, 20)])
+    everybody = np.full((60, 2), 0.5)
+
+    def state(without, within):
+        said = [np.eye(2)[np.where(np.arange(20) < count, labels, 1 - labels)] for count in (without, within)]
+        return estimate_accuracy(known, Judged(np.arange(20), *said), everybody, NOTHING).accuracy
+
+    assert state(10, 14) == pytest.approx(0.5 - 0.2)  # all of it: half are right by chance
+    assert state(16, 18) == pytest.approx(0.8 - 0.4 * 0.1)
+    assert state(18, 20) == pytest.approx(0.9 - 0.2 * 0.1)
+    assert state(20, 20) == 1
 
 
 def test_weights_are_taken_out_of_distributions():

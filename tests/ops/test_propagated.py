@@ -63,3 +63,22 @@ def test_any_number_of_columns_is_propagated_in_pieces_of_one_width(columns):
 
     torch.testing.assert_close(PropagatedFeatures(features, propagate).matrix, mixing @ features)
     assert widths == {min(columns, 64)}
+
+
+@pytest.mark.parametrize("leave_out", [0.0, 0.01])
+def test_a_further_map_is_that_of_what_was_propagated(leave_out):
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(200, 3, generator=generator) @ torch.randn(3, 70, generator=generator)
+    features = features.double()
+    features[:, 5] = 0  # a column that is not used
+    mixing = torch.randn(60, 200, generator=generator).double()
+    once = PropagatedFeatures(features, lambda rows: 2 * rows, leave_out=leave_out)
+    _ = once.transposed
+    twice = once.then(lambda rows: mixing @ rows)
+    assert (once.directions is not None) == bool(leave_out)
+    torch.testing.assert_close(twice.matrix, mixing @ once.matrix)
+    weight = torch.randn(70, 4, generator=generator).double().requires_grad_()
+    torch.testing.assert_close(twice @ weight, mixing @ (once @ weight))
+    (expected,) = torch.autograd.grad((mixing @ (once @ weight)).square().sum(), weight)
+    (found,) = torch.autograd.grad((twice @ weight).square().sum(), weight)
+    torch.testing.assert_close(found, expected)

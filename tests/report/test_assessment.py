@@ -17,7 +17,11 @@ def judged(features, held, said, factors=None):
     return SimpleNamespace(
         held_out_indices_=np.array(held, dtype=np.int64),
         held_out_distributions_=np.array(said, dtype=float),
-        ensemble_=SimpleNamespace(scaling=scaling, combined=SimpleNamespace(factors=factors)),
+        ensemble_=SimpleNamespace(
+            scaling=scaling,
+            features=scaling.apply(np.asarray(features)),
+            combined=SimpleNamespace(factors=factors),
+        ),
     )
 
 

@@ -6,7 +6,7 @@ fitted without it, give their opinions, and the weights of the combination come 
 Four things would still bend the result:
 
 - The opinions on those other labels come from models that have seen the label, so that the weights know a
-  part of it: see `as_if_unseen`.
+  part of it: see `as_if_unseen`. That part counts as far as labels agree by chance.
 - The labelled rows may have other shares of the classes than all rows have. So classes count by the shares
   that they have in the mean distribution.
 - Each opinion has been formed without a fifth of the labels, and by one network in place of five. How much
@@ -38,9 +38,9 @@ _QUANTILE = 1.959964
 # Random parts of held-out labels by which a combination is judged if all of them are in one fold.
 _PARTS = 5
 # Held-out labels are judged together by models of the same labels, and err together. So many of them tell as
-# much as one that is judged alone. The interval then held the truth in 95 % of 376 fits to tables, and in
-# 97 % of 530 to noise (docs/notes/default.md).
-_TOGETHER = 2.5
+# much as one that is judged alone. The interval then held the truth in 956 of 1,000 fits to tables
+# (docs/notes/default.md).
+_TOGETHER = 2.0
 # Held-out labels that an accuracy can be told from, and the greatest share of rows in classes without any.
 _FEWEST, _MOST_UNJUDGED = 6, 0.1
 
@@ -240,6 +240,17 @@ def as_if_unseen(without: float, within: float) -> float:
     return 2 * without - within
 
 
+def share_of_chance(accuracy: float, n_classes: int) -> float:
+    """Return how near an accuracy is to that of chance: 1 where it is no better, and 0 where all is right.
+
+    Examples
+    --------
+    >>> share_of_chance(0.5, 2), share_of_chance(0.75, 2), share_of_chance(1.0, 2)
+    (1.0, 0.5, 0.0)
+    """
+    return min(1.0, (1 - accuracy) / (1 - 1 / n_classes))
+
+
 def estimate_accuracy(known: Known, judged: Judged, distributions: Array, claim: Claim) -> Estimate | None:
     """Estimate how many of the unlabelled rows are right.
 
@@ -265,7 +276,11 @@ def estimate_accuracy(known: Known, judged: Judged, distributions: Array, claim:
     without, within = (
         _weigh_classes(said.argmax(1) == labels, labels, shares) for said in (judged.said, judged.known)
     )
-    unseen = as_if_unseen(without, within) if known.judge_each_other else without
+    unseen = without
+    if known.judge_each_other:
+        # Labels that agree for a reason agree with those that nobody has seen, too: that is no leak.
+        chance = share_of_chance(without, known.n_classes)
+        unseen += chance * (as_if_unseen(without, within) - without)
     accuracy = min(max(add_gain(unseen, claim, known.n_classes), 0.0), 1.0)
     low, high = wilson_interval(accuracy, _count_effective(known, labels, distributions))
     return Estimate(accuracy=accuracy, low=low, high=high, n=n)

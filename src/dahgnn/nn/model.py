@@ -23,6 +23,14 @@ from dahgnn.ops.propagated import DropUnits, PropagatedFeatures, SelectiveFolded
 from dahgnn.ops.sparse import grouped_product
 
 _ATTENTION = ("weight", "attention_node", "attention_hyperedge")
+# Rows so many that no cache holds what they are multiplied to, and columns so few that one more product of
+# them costs less than to gather that from memory, forward and backward.
+_MANY_ROWS, _FEW_COLUMNS = 1 << 18, 96
+
+
+def _pays_twice(rows: Tensor) -> bool:
+    """Tell whether features are better propagated to the nodes, too, once for all updates."""
+    return not rows.is_cuda and len(rows) >= _MANY_ROWS and rows.shape[1] <= _FEW_COLUMNS
 
 
 class DAHGNN(nn.Module):
@@ -117,14 +125,20 @@ class DAHGNN(nn.Module):
             logits of evaluation and of training, (n, r, n_classes), or those of chosen nodes alone; without
             dropout both are the same.
         """
-        propagated = PropagatedFeatures(
+        once = PropagatedFeatures(
             features, lambda rows: self.convolution.to_hyperedges(rows, hypergraph), precision, leave_out
         )
+        to_nodes = partial(self.convolution.to_nodes, hypergraph=hypergraph)
+        twice = once.then(to_nodes) if _pays_twice(once.matrix) else None
+
+        def embed(weight: Tensor) -> tuple[Tensor, Tensor]:
+            hyperedges = once @ weight
+            return to_nodes(hyperedges) if twice is None else twice @ weight, hyperedges
 
         def logits(
             weights: Weights, drop: DropUnits, *, evaluate: bool = True, nodes: Tensor | None = None
         ) -> tuple[Tensor, Tensor]:
-            embeddings = self._convolve(weights, propagated.__matmul__, hypergraph)
+            embeddings = self._convolve(weights, embed)
             trained = self._attend(weights, embeddings, hypergraph, drop, nodes)
             if self.config.dropout == 0 or not evaluate:
                 return trained, trained
@@ -138,13 +152,14 @@ class DAHGNN(nn.Module):
         self.convolution.check(features, hypergraph)
         weights = {name: weight.unsqueeze(0) for name, weight in self.named_parameters()}
 
-        def propagate(weight: Tensor) -> Tensor:
-            return self.convolution.to_hyperedges(features @ weight, hypergraph)
+        def embed(weight: Tensor) -> tuple[Tensor, Tensor]:
+            hyperedges = self.convolution.to_hyperedges(features @ weight, hypergraph)
+            return self.convolution.to_nodes(hyperedges, hypergraph), hyperedges
 
         def drop(values: Tensor, rate: float, _: int) -> Tensor:
             return dropout(values, rate)
 
-        embeddings = self._convolve(weights, propagate, hypergraph)
+        embeddings = self._convolve(weights, embed)
         return self._attend(weights, embeddings, hypergraph, drop if self.training else None).squeeze(1)
 
     @property
@@ -153,18 +168,17 @@ class DAHGNN(nn.Module):
         return not (self.config.activation or self.config.dropout or self.config.shortcut)
 
     def _convolve(
-        self, weights: Weights, propagate: Callable[[Tensor], Tensor], hypergraph: Hypergraph
+        self, weights: Weights, embed: Callable[[Tensor], tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor]:
         """Return nodes and hyperedges behind the convolution, (n, r, units) and (m, r, units).
 
-        If nothing comes in between, they are projected by the first attention layer; ``propagate``
-        multiplies B X₀ with a weight.
+        If nothing comes in between, they are projected by the first attention layer; ``embed`` gives what
+        the two products of the convolution make of X₀ and a weight.
         """
         weight = weights["convolution.weight"]  # (r, d₀, hidden)
         if self._folded:
             weight = weight @ weights["attention1.weight"].transpose(1, 2).flatten(2)
-        hyperedges = propagate(weight.transpose(0, 1).flatten(1))
-        nodes = self.convolution.to_nodes(hyperedges, hypergraph)
+        nodes, hyperedges = embed(weight.transpose(0, 1).flatten(1))
         if self.config.convolution == "printed":
             nodes, hyperedges = hyperedges, nodes
         shape = (-1, *weight.shape[::2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Protocol, cast
@@ -93,18 +94,18 @@ class PropagatedFeatures:
         self.used = None if len(columns) == features.shape[1] else columns
         rounded = precision == "bfloat16" and features.is_cuda and features.dtype == torch.float32
         dtype = torch.bfloat16 if rounded else features.dtype
-        # Some columns at a time, so that no second copy of the features is made on the way. The last ones are
-        # as many, some of them once more: a GPU compiles a kernel for each number of columns.
-        many = min(_COLUMNS_AT_ONCE, len(columns))
-        first = propagate(features[:, columns[:many]])
-        self.matrix = first.new_empty(len(first), len(columns), dtype=dtype)
-        self.matrix[:, :many] = first
-        for start in range(many, len(columns), _COLUMNS_AT_ONCE):
-            some = slice(min(start, len(columns) - many), start + many)
-            self.matrix[:, some] = propagate(features[:, columns[some]])
+        self.matrix = _in_columns(features, columns, propagate, dtype)
         self.directions = _leading_directions(self.matrix, leave_out) if leave_out else None
         if self.directions is not None:
             self.matrix = self.matrix @ self.directions
+
+    def then(self, propagate: Callable[[Tensor], Tensor]) -> PropagatedFeatures:
+        """Return features that have passed a further linear map of rows, along the same directions."""
+        further = copy.copy(self)
+        vars(further).pop("transposed", None)
+        columns = torch.arange(self.matrix.shape[1], device=self.matrix.device)
+        further.matrix = _in_columns(self.matrix, columns, propagate, self.matrix.dtype)
+        return further
 
     @cached_property
     def transposed(self) -> Tensor:
@@ -117,6 +118,23 @@ class PropagatedFeatures:
         if self.directions is not None:
             weight = self.directions.T @ weight
         return cast(Tensor, _FixedProduct.apply(self, weight))
+
+
+def _in_columns(
+    rows: Tensor, columns: Tensor, propagate: Callable[[Tensor], Tensor], dtype: torch.dtype
+) -> Tensor:
+    """Propagate some columns of rows, a few at a time, so that no second copy of the rows is made on the way.
+
+    The last ones are as many as the first, some of them once more: a GPU compiles a kernel for each number.
+    """
+    many = min(_COLUMNS_AT_ONCE, len(columns))
+    first = propagate(rows[:, columns[:many]])
+    matrix = first.new_empty(len(first), len(columns), dtype=dtype)
+    matrix[:, :many] = first
+    for start in range(many, len(columns), _COLUMNS_AT_ONCE):
+        some = slice(min(start, len(columns) - many), start + many)
+        matrix[:, some] = propagate(rows[:, columns[some]])
+    return matrix
 
 
 def _leading_directions(rows: Tensor, leave_out: float) -> Tensor | None:
