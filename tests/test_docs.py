@@ -107,18 +107,70 @@ def test_the_tables_of_the_default_are_those_of_its_record(page, columns, table2
         assert cells == [f"{cell.mean:.2f} ± {cell.deviation:.2f}" for cell in found]
 
 
-def test_how_often_the_stated_accuracy_holds_is_what_its_run_lines_say():
-    page = ROOT / "docs" / "how-to.md"
-    text = page.read_text(encoding="utf-8")
-    record = linked_record(page, r"[^)]*_stated/runs\.jsonl")
-    found = [line["metrics"] for line in read_lines(record)]
-    held = [each["stated_low"] <= each["test_accuracy"] <= each["stated_high"] for each in found]
-    assert f"right in {sum(held)} of {len(held)} draws" in text
-    stated, right = (
-        100 * statistics.mean(each[name] for each in found) for name in ("stated_accuracy", "test_accuracy")
+class Stated:
+    """The fits of a cell, a dataset with a number of labels a class: what they stated, and what was right."""
+
+    def __init__(self, lines):
+        self.metrics = [line["metrics"] for line in lines]
+
+    def __len__(self):
+        return len(self.metrics)
+
+    def mean(self, name):
+        return 100 * statistics.mean(each[name] for each in self.metrics)
+
+    @property
+    def held(self):
+        return sum(
+            each["stated_low"] <= each["test_accuracy"] <= each["stated_high"] for each in self.metrics
+        )
+
+    @property
+    def too_much(self):
+        """The mean of what is stated minus what is right, and its standard error."""
+        misses = [100 * (each["stated_accuracy"] - each["test_accuracy"]) for each in self.metrics]
+        return statistics.mean(misses), statistics.stdev(misses) / len(misses) ** 0.5
+
+
+@pytest.fixture(scope="module")
+def stated():
+    """The records of the stated accuracy: the titles of the datasets, and the fits of each cell."""
+    page, titles, cells = ROOT / "docs" / "notes" / "default.md", {}, {}
+    for name in ("stated", "stated-noise"):
+        record = linked_record(page, rf"[^)]*_{name}/report\.md")
+        titles |= {
+            each["name"]: each["title"] for each in read_spec(record.with_name("spec.json"))["datasets"]
+        }
+        for line in read_lines(record.with_name("runs.jsonl")):
+            cells.setdefault((line["dataset"], line["labels"] // len(line["confusion"])), []).append(line)
+    return titles, {cell: Stated(lines) for cell, lines in sorted(cells.items())}
+
+
+def test_how_often_the_stated_accuracy_holds_is_what_its_run_lines_say(stated):
+    text = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
+    digits = stated[1]["digits", 10]
+    assert f"right in {digits.held} of {len(digits)} draws" in text
+    of_digits = (
+        f"it stated was {digits.mean('stated_accuracy'):.1f} %, and {digits.mean('test_accuracy'):.1f} %"
     )
-    assert f"it stated was {stated:.1f} %, and {right:.1f} % were right" in text
-    assert f"in {len(held)} such draws it did [{sum(held)} times]" in (ROOT / "README.md").read_text()
+    assert of_digits in text
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"in {len(digits)} such draws it did [{digits.held} times]" in readme
+
+
+def test_the_table_of_the_stated_accuracy_is_that_of_its_records(stated):
+    titles, cells = stated
+    page = (ROOT / "docs" / "notes" / "default.md").read_text(encoding="utf-8")
+    _, *rows = table_under(page, "## How true the stated accuracy is")
+    expected = []
+    for dataset, title in titles.items():
+        for (name, count), cell in cells.items():
+            if name == dataset:
+                miss, error = cell.too_much
+                means = (f"{cell.mean(each):.1f}" for each in ("stated_accuracy", "test_accuracy"))
+                expected.append([title, str(count), *means, f"{miss:+.1f} ± {error:.1f}".replace("-", "−")])
+                expected[-1].append(f"{cell.held} of {len(cell)}")
+    assert rows == expected
 
 
 def rows_of(table: str) -> list[list[str]]:

@@ -38,6 +38,7 @@ def test_nodes_behind_those_of_another_experiment_are_others():
         ("digits", (1797, 64), 10),
         ("wine", (178, 13), 3),
         ("breast-cancer", (569, 30), 2),
+        ("noise", (400, 10), 3),
     ],
 )
 def test_datasets_of_other_packages_need_no_folder(tmp_path, name, shape, classes):

@@ -274,3 +274,34 @@ def test_laplace_and_poisson_learning_are_those_of_graphlearning():
     ours = graph.spread_poisson(labelled, np.eye(3)[classes], damping=1e-8)
     ours -= graph.degrees @ ours / graph.degrees.sum()
     np.testing.assert_allclose(ours, theirs, atol=1e-3 * np.abs(theirs).max())
+
+
+# Some rows of what graphlearning 1.7.5 gives for the ring below.
+THEIR_LAPLACE = {
+    1: [0.33159, 0.45945, 0.20896],
+    5: [0.18330, 0.39840, 0.41830],
+    8: [0.24990, 0.52998, 0.22013],
+    11: [0.37788, 0.47857, 0.14355],
+}
+THEIR_POISSON = {
+    0: [0.15967, -0.09674, -0.06294],
+    1: [0.01730, -0.01068, -0.00664],
+    5: [-0.02055, -0.02050, 0.04104],
+    10: [-0.03465, 0.08595, -0.05133],
+}
+
+
+def test_laplace_and_poisson_learning_gave_this_in_graphlearning():
+    weights = np.zeros((12, 12))
+    for node in range(12):  # a ring with chords
+        for step, weight in ((1, 1.0), (3, 0.5), (5, 0.25)):
+            other = (node + step) % 12
+            weights[node, other] += weight * (1 + node / 12)
+            weights[other, node] = weights[node, other]
+    graph = SimilarityGraph.from_matrix(csr_array((weights + weights.T) / 2))
+    labelled, targets = np.array([0, 3, 4, 10]), np.eye(3)[[0, 1, 2, 1]]
+    smooth = graph.smooth(labelled, targets)
+    spread = graph.spread_poisson(labelled, targets, damping=1e-8)
+    spread -= graph.degrees @ spread / graph.degrees.sum()
+    np.testing.assert_allclose(smooth[list(THEIR_LAPLACE)], list(THEIR_LAPLACE.values()), atol=2e-5)
+    np.testing.assert_allclose(spread[list(THEIR_POISSON)], list(THEIR_POISSON.values()), atol=2e-4)

@@ -228,6 +228,15 @@ def _bundled(title: str, function: str, classes: tuple[str, ...] = ()) -> Datase
     return DatasetEntry(title=title, load=load, classes=classes)
 
 
+def _draw_noise(_: DatasetSpec, __: Path) -> LoadedTable:
+    """Draw 400 rows of ten columns, and one of three classes for each, which nothing tells."""
+    generator = np.random.default_rng(0)
+    return LoadedTable(
+        features=torch.from_numpy(generator.normal(size=(400, 10)).astype(np.float32)),
+        labels=torch.from_numpy(generator.integers(0, 3, 400)),
+    )
+
+
 def _hypergraph(title: str, file: str) -> DatasetEntry:
     """Return the entry of a dataset that comes as a hypergraph, by the name of its file."""
 
@@ -253,6 +262,7 @@ DATASETS: Mapping[str, DatasetEntry] = {
     "digits": _bundled("scikit-learn's digits", "load_digits"),
     "wine": _bundled("Wine", "load_wine"),
     "breast-cancer": _bundled("Breast cancer", "load_breast_cancer", ("malignant", "benign")),
+    "noise": DatasetEntry(title="Noise", load=_draw_noise),
     "cocitation-cora": _hypergraph("Cora, co-citation", "cocitation_cora.npz"),
     "cocitation-citeseer": _hypergraph("Citeseer, co-citation", "cocitation_citeseer.npz"),
     "coauthorship-cora": _hypergraph("Cora, co-authorship", "coauthorship_cora.npz"),
