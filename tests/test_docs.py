@@ -168,7 +168,7 @@ def test_the_table_of_the_stated_accuracy_is_that_of_its_records(stated):
             if name == dataset:
                 miss, error = cell.too_much
                 means = (f"{cell.mean(each):.1f}" for each in ("stated_accuracy", "test_accuracy"))
-                expected.append([title, str(count), *means, f"{miss:+.1f} ± {error:.1f}".replace("-", "−")])
+                expected.append([title, str(count), *means, f"{signed(round(miss, 1))[:-1]} ± {error:.1f}"])
                 expected[-1].append(f"{cell.held} of {len(cell)}")
     assert rows == expected
 
