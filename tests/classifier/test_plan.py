@@ -14,8 +14,8 @@ CPU = torch.device("cpu")
 GIB = 1 << 30
 
 
-def plan(n, *, d=64, n_classes=5, device=CPU, **resources):
-    return make_plan(n, d, n_classes, 10, ResourceConfig(**resources), device)
+def plan(n, *, d=64, n_classes=5, device=CPU, labels=1000, **resources):
+    return make_plan(n, d, n_classes, 10, ResourceConfig(**resources), device, 1, labels)
 
 
 def test_few_rows_are_compared_with_each_other_at_once_in_memory():
@@ -65,6 +65,46 @@ def test_the_time_grows_with_the_rows(monkeypatch):
     assert seconds == sorted(seconds)
     monkeypatch.setattr(module, "_speed", lambda: 1e10)
     assert plan(10_000, memory=100).seconds > seconds[0]
+
+
+def test_the_time_of_batches_grows_with_the_labels_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr(module, "_speed", lambda: 1e11)
+    monkeypatch.setattr(module, "choose_search", lambda *_: "exact")
+    monkeypatch.setattr(module, "exact_seconds", lambda *_: 0.0)
+    few, some, many, more = (
+        plan(5_000_000, memory=8, labels=labels).seconds for labels in (1000, 2000, 4096, 10**6)
+    )
+    # Twice and four times as many updates of 3 s each: 84 took 306 s.
+    assert some - few == pytest.approx(28 * 8 * 3.0, rel=0.1)
+    assert many - few == pytest.approx(28 * 24 * 3.0, rel=0.1)
+    assert more == many
+    at_once = [plan(1_000_000, memory=60, labels=labels).seconds for labels in (1000, 10**6)]
+    assert at_once[0] == at_once[1]
+
+
+def test_measured_fits_took_about_as_long_as_is_expected(monkeypatch):
+    """The figures are those of docs/notes/scale.md."""
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(module, "_speed", lambda: 1e11)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    for n, memory, seconds in (
+        (100_000, 50, 13),
+        (300_000, 50, 44),
+        (1_000_000, 50, 219),
+        (1_000_000, 4, 700),
+    ):
+        assert seconds / 2 < plan(n, n_classes=10, memory=memory).seconds < 2 * seconds
+
+
+def test_a_gpu_takes_less_time_than_the_cpu_for_the_same_updates(monkeypatch):
+    monkeypatch.setattr(module, "_speed", lambda: 1e11)
+    for batch in (0, 256):
+        monkeypatch.setattr(module, "exact_seconds", lambda *_: 0.0)
+        here, there = (
+            plan(100_000, memory=60, device=torch.device(device), search="exact", batch=batch).seconds
+            for device in ("cpu", "cuda")
+        )
+        assert there < here
 
 
 def test_free_memory_is_that_of_the_machine_or_of_its_container(tmp_path, monkeypatch):

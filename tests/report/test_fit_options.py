@@ -13,6 +13,6 @@ def test_the_classifier_has_what_the_options_say():
 
 
 def test_the_plan_is_that_of_the_classifier():
-    plan = plan_fit(327, 8, 3, FitOptions(networks=2, resources=ResourceConfig(search="exact", batch=16)))
-    assert (plan.n, plan.d, plan.n_classes, plan.networks) == (327, 8, 3, 2)
+    plan = plan_fit(327, 8, 3, 90, FitOptions(networks=2, resources=ResourceConfig(search="exact", batch=16)))
+    assert (plan.n, plan.d, plan.n_classes, plan.labels, plan.networks) == (327, 8, 3, 90, 2)
     assert (plan.search, plan.batch) == ("exact", 16)

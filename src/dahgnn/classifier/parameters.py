@@ -106,13 +106,13 @@ class Parameters:
         """Return how many networks a fit of n rows trains."""
         return count_networks(self.values["networks"], n)
 
-    def plan(self, n: int, d: int, n_classes: int, world: World) -> Plan:
+    def plan(self, n: int, d: int, n_classes: int, labels: int, world: World) -> Plan:
         """Choose which way a fit goes. Several processes have nothing to share but batches."""
         resources = self.values["resources"] or ResourceConfig()
         if world.size > 1 and resources.batch == "auto":
             resources = replace(resources, batch=BATCH)
         device, networks = self.device, self.count_networks(n)
-        plan = make_plan(n, d, n_classes, self.count_neighbours(n), resources, device, networks)
+        plan = make_plan(n, d, n_classes, self.count_neighbours(n), resources, device, networks, labels)
         # Free memory and devices may differ, but all processes must go the same way.
         return replace(share(world, plan), device=device)
 

@@ -20,6 +20,7 @@ from dahgnn.checks import bad_value
 from dahgnn.config import ResourceConfig
 from dahgnn.files.scratch import Scratch
 from dahgnn.graph.choice import choose_search, exact_seconds, has_room, ivf_seconds
+from dahgnn.training.sampling import Sampling
 
 # Of free memory, what a fit takes by default.
 _SHARE = 0.7
@@ -44,9 +45,21 @@ _ALWAYS = 600 << 20
 BATCH = 128
 # Rows from which on the plan is worth a word.
 _MANY = 100_000
-# Seconds for a row: of one update, and for each class of all experts and the smoothing. They were measured on
-# a machine that computes so many products and sums in a second; so many updates are usual.
-_UPDATE, _EXPERTS, _USUAL_SPEED, _UPDATES = 1.3e-6, 1.5e-5, 1e11, 28
+# Seconds for a row and each class of all experts and the smoothing. They were measured on a machine that
+# computes so many products and sums in a second, and so were all that follow for the CPU.
+_EXPERTS, _USUAL_SPEED = 1.5e-5, 1e11
+# Epochs that are usual, and how often all rows are evaluated: after three stages, and for their density.
+_EPOCHS, _EVALUATIONS = 28, 4
+# Seconds for a row of an update that sees all rows, with its part of the evaluations. On a GPU it is 0.10 s
+# for 10,000,000 rows on an H200.
+_UPDATE, _UPDATE_ON_GPU = 1.3e-6, 1e-8
+# Seconds for a node that a batch reaches, with its preparation. Two idle cores took 1.8e-6 where neighbours
+# were near each other in memory; where they were not, it was 2.2e-6 to 2.7e-6 of processor time. An H200 for
+# which eight threads prepared took 3.4e-7.
+_REACH, _REACH_ON_GPU = 2.2e-6, 3.4e-7
+# Seconds for a row of an evaluation of all rows, block by block: 16 s of processor time for 1,000,000 rows,
+# and 17 s for 10,000,000 on an H200.
+_EVALUATE, _EVALUATE_ON_GPU = 1.6e-5, 1.7e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +68,8 @@ class Plan:
 
     Attributes
     ----------
-    n, d, n_classes, k, networks : int
-        Rows, columns, classes, neighbours of a row, and networks.
+    n, d, n_classes, labels, k, networks : int
+        Rows, columns, classes, labelled rows, neighbours of a row, and networks.
     device : torch.device
         Where networks train, and an exact search is.
     search : {"exact", "ivf", "hnsw"}
@@ -78,6 +91,7 @@ class Plan:
     n: int
     d: int
     n_classes: int
+    labels: int
     k: int
     networks: int
     device: torch.device
@@ -97,13 +111,24 @@ class Plan:
 
     @cached_property
     def seconds(self) -> float:
-        """How long it takes, roughly: neighbours, updates of the networks, experts and smoothing."""
+        """How long one process takes, roughly: neighbours, networks, experts and smoothing."""
         if self.search == "exact":
             neighbours = exact_seconds(self.n, self.d, self.device)
         else:
             neighbours = ivf_seconds(self.n, self.d)
-        rest = self.n * (_UPDATE * _UPDATES * self.networks + _EXPERTS * self.n_classes)
+        rest = self.networks * self._seconds_of_network + self.n * _EXPERTS * self.n_classes
         return neighbours + rest * _USUAL_SPEED / _speed()
+
+    @property
+    def _seconds_of_network(self) -> float:
+        """How long the updates and evaluations of a network take on a machine of the usual speed."""
+        on_gpu = self.device.type == "cuda"
+        if not self.batch:
+            return _EPOCHS * self.n * (_UPDATE_ON_GPU if on_gpu else _UPDATE)
+        updates = _EPOCHS * Sampling(batch=self.batch).count_updates(self.labels)
+        reached = _count_reached(self.n, self.k, min(self.batch, self.labels))
+        trained = updates * reached * (_REACH_ON_GPU if on_gpu else _REACH)
+        return trained + _EVALUATIONS * self.n * (_EVALUATE_ON_GPU if on_gpu else _EVALUATE)
 
     def scratch(self) -> Scratch:
         """Return the room for large arrays."""
@@ -142,6 +167,7 @@ def make_plan(
     resources: ResourceConfig,
     device: torch.device,
     networks: int = 1,
+    labels: int | None = None,
 ) -> Plan:
     """Choose the way of a fit.
 
@@ -155,6 +181,8 @@ def make_plan(
         Where networks train.
     networks : int
         How many of them.
+    labels : int, optional
+        How many rows have a label; by default all.
 
     Raises
     ------
@@ -183,6 +211,7 @@ def make_plan(
         n=n,
         d=d,
         n_classes=n_classes,
+        labels=n if labels is None else labels,
         k=k,
         networks=networks,
         device=device,
@@ -208,11 +237,15 @@ def _needs_on_disk(
     always = _ALWAYS + n * _A_ROW_ON_DISK
     unknowns = min(n * (networks + 1) * n_classes, _MOST_UNKNOWNS)
     others = max(index, n * k * _A_NEIGHBOUR_ON_DISK, unknowns * _AN_UNKNOWN)
+    whole = n * _A_ROW_AT_ONCE if device.type == "cpu" else 0
+    return always + max(others, whole), always + max(others, int(_count_reached(n, k, batch) * _A_REACHED))
+
+
+def _count_reached(n: int, k: int, batch: int) -> float:
+    """Return how many of n nodes a batch of so many labelled rows reaches."""
     # Of so many draws with the same chances, so many nodes are different.
     draws = batch * _REACHED * (k / 10) ** 3
-    reached = -n * math.expm1(-draws / n)
-    whole = n * _A_ROW_AT_ONCE if device.type == "cpu" else 0
-    return always + max(others, whole), always + max(others, int(reached * _A_REACHED))
+    return -n * math.expm1(-draws / n)
 
 
 def _check_room(needed: int, budget: int, was_said: bool) -> None:

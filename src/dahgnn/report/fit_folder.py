@@ -140,8 +140,8 @@ def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> 
     table = survey.table
     if table is None:
         raise combined_error(path, survey.problems)
-    n, d = table.features.shape
-    plan = plan_fit(n, d, len({*(table.labels or ()), None}) - 1, options)
+    (n, d), labels = table.features.shape, [label for label in table.labels or () if label is not None]
+    plan = plan_fit(n, d, len(set(labels)), len(labels), options)
     for sentence in plan.describe() if plan.is_large else ():
         observer.note(sentence)
     return table

@@ -85,9 +85,9 @@ def make_classifier(options: FitOptions) -> DAHGNNClassifier:
     )
 
 
-def plan_fit(n: int, d: int, n_classes: int, options: FitOptions) -> Plan:
-    """Return which way a fit of n rows and d features goes."""
-    return Parameters.of(make_classifier(options)).plan(n, d, n_classes, ALONE)
+def plan_fit(n: int, d: int, n_classes: int, labels: int, options: FitOptions) -> Plan:
+    """Return which way a fit of n rows and d features goes, of which so many have a label."""
+    return Parameters.of(make_classifier(options)).plan(n, d, n_classes, labels, ALONE)
 
 
 def join_world_of(options: FitOptions) -> AbstractContextManager[World]:

@@ -25,14 +25,15 @@ def survey_and_plan(path: Path, options: FitOptions) -> tuple[Survey | LargeSurv
         survey = survey_fit(path, options)
         if survey.table is None:
             return survey, []
-        n_classes = len({label for label in survey.labels or () if label is not None})
+        labels = [label for label in survey.labels or () if label is not None]
         n, d = survey.table.features.shape
-        return survey, plan_fit(n, d, n_classes, options).describe()
+        return survey, plan_fit(n, d, len(set(labels)), len(labels), options).describe()
     with Scratch(working_folder(options)) as scratch:
         large = survey_large_fit(source, options, scratch)
     if large.problems or large.labels is None:
         return large, []
-    plan = plan_fit(source.n_rows, large.width, len(large.labels.classes), options)
+    known = large.labels
+    plan = plan_fit(source.n_rows, large.width, len(known.classes), known.n_labelled, options)
     size = source.n_rows * large.width * _BYTES_A_NUMBER / 2**30
     kept = f"The features of the table, {size:.1f} GiB, are a file in {working_folder(options)}."
     return large, [*plan.describe(), kept]
