@@ -40,6 +40,13 @@ def test_the_plan_knows_how_many_rows_have_a_label(folder, monkeypatch):
     assert asked == [(327, 8, 3, 66)] * 2
 
 
+def test_the_plan_of_several_processes_has_batches(folder, monkeypatch):
+    assert "trained on all rows at once" in survey_and_plan(folder, OPTIONS)[1][0]
+    assert "trained in batches of 128 labelled rows" in survey_and_plan(folder, OPTIONS, 2)[1][0]
+    monkeypatch.setattr(large_tables, "LARGE_ROWS", 100)
+    assert "trained in batches of 128 labelled rows" in survey_and_plan(folder, OPTIONS, 2)[1][0]
+
+
 def test_there_is_no_plan_for_what_is_wrong(folder, monkeypatch):
     wrong = FitOptions(label="kind", class_weight={"dog": 2.0})
     assert survey_and_plan(folder, wrong)[1] == []

@@ -106,7 +106,8 @@ def fit_large_table(
                 observer.note(note)
             labels = _labels_of(survey)
             n_classes = len(labels.classes)
-            plan = plan_fit(source.n_rows, survey.width, n_classes, labels.n_labelled, options)
+            sizes = source.n_rows, survey.width, n_classes, labels.n_labelled
+            plan = plan_fit(*sizes, options, world.size)
             for sentence in plan.describe():
                 observer.note(sentence)
         _check_alike(world, survey)
