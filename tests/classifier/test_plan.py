@@ -131,6 +131,34 @@ def test_free_memory_is_that_of_the_machine_or_of_its_container(tmp_path, monkey
     assert free_memory() == 8000 * 1024
 
 
+def test_processes_of_a_machine_divide_what_is_free(monkeypatch):
+    monkeypatch.setattr(module, "free_memory", lambda: 40 * GIB)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert plan(1000).budget == 28 * GIB
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert plan(1000).budget == 7 * GIB
+    assert plan(1000, memory=5).budget == 5 * GIB  # what is said, each of them has
+
+
+def test_processes_that_search_here_need_memory(monkeypatch):
+    monkeypatch.setattr(module, "choose_search", lambda *_: "ivf")
+    alone = plan(1_000_000, memory=60)
+    assert plan(1_000_000, memory=60, jobs=8).memory - alone.memory == 7 * 300 * 2**20
+    assert (
+        plan(100_000, memory=60, jobs=8).memory - plan(100_000, memory=60).memory == 300 * 2**20
+    )  # two shards
+    assert plan(1_000_000, memory=60, jobs=8, backend="ray").memory == alone.memory
+    with pytest.raises(ValueError, match="Allow more, search with fewer jobs, or fit to fewer rows"):
+        plan(1_000_000, memory=5, jobs=20)
+    monkeypatch.setattr(module, "free_memory", lambda: 5 * GIB)
+    on_disk = [plan(1_000_000, jobs=jobs) for jobs in (1, 2, 20)]
+    assert [way.on_disk for way in on_disk] == [True] * 3
+    assert on_disk[0].memory == on_disk[1].memory < on_disk[2].memory
+    assert len({way.disk for way in on_disk}) == 1
+    monkeypatch.setattr(module, "choose_search", lambda *_: "exact")
+    assert plan(100_000, memory=60, jobs=8).memory == plan(100_000, memory=60).memory
+
+
 def test_a_plan_says_where_only_if_there_are_files():
     chosen = plan(200_000, memory=50)
     assert chosen.is_large

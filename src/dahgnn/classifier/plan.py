@@ -20,6 +20,8 @@ from dahgnn.checks import bad_value
 from dahgnn.config import ResourceConfig
 from dahgnn.files.scratch import Scratch
 from dahgnn.graph.choice import choose_search, exact_seconds, has_room, ivf_seconds
+from dahgnn.graph.sharded import ROWS_OF_A_SHARD
+from dahgnn.threads import processes_here
 from dahgnn.training.sampling import Sampling
 
 # Of free memory, what a fit takes by default.
@@ -41,6 +43,8 @@ _A_ROW_ON_GPU = 3500
 _REACHED = 12_500
 # Bytes that a fit needs however few rows it has.
 _ALWAYS = 600 << 20
+# Bytes of a process that searches for neighbours beside this one: Python with its libraries, and a shard.
+_A_WORKER = 300 << 20
 # Labelled rows of a batch, where nobody says it.
 BATCH = 128
 # Rows from which on the plan is worth a word.
@@ -79,9 +83,9 @@ class Plan:
     on_disk : bool
         Whether large arrays are in files.
     memory, disk : int
-        Bytes that the fit needs at the most, of memory and in files.
+        Bytes that this process and its workers here need at the most, of memory and in files.
     budget : int
-        Bytes of memory that it may use.
+        Bytes of memory that they may use.
     folder : Path
         Where files go, if there are some.
     resources : ResourceConfig
@@ -189,23 +193,20 @@ def make_plan(
     ValueError
         If memory is not even enough for the leanest way.
     """
-    budget = int(resources.memory * 2**30) if resources.memory is not None else int(_SHARE * free_memory())
+    budget = _budget(resources)
     search = choose_search(n, d, device, resources.search)
-    index = 4 * n * d if search != "exact" else 0
-    in_memory = _ALWAYS + index + n * (4 * d + _A_CLASS * n_classes + _A_NEIGHBOUR * k + _A_ROW)
-    on_disk, said = in_memory > budget, resources.batch
+    index, workers = 4 * n * d if search != "exact" else 0, _bytes_of_workers(n, resources)
+    kept = _ALWAYS + index + n * (4 * d + _A_CLASS * n_classes + _A_NEIGHBOUR * k + _A_ROW)
+    memory = kept + (workers if search != "exact" else 0)  # an exact search in memory has none
+    on_disk, said = memory > budget, resources.batch
     likely = said if isinstance(said, int) and said else BATCH
-    at_once, in_batches = _needs_on_disk(n, n_classes, k, networks, index, likely, device)
-    if isinstance(said, int):
-        batch = said
-    elif device.type == "cuda":
-        batch = 0 if has_room(n * (8 * d + _A_ROW_ON_GPU), device) else BATCH
-    else:
-        batch = BATCH if on_disk and at_once > budget else 0
-    memory = in_memory
+    at_once, in_batches = _needs_on_disk(n, n_classes, k, networks, max(index, workers), likely, device)
+    batch = said if isinstance(said, int) else BATCH
+    if said == "auto" and _has_room_at_once(n, d, device, not on_disk or at_once <= budget):
+        batch = 0
     if on_disk:
         memory = in_batches if batch else at_once
-        _check_room(min(at_once, in_batches), budget, resources.memory is not None)
+        _check_room(min(at_once, in_batches), budget, resources)
     folder = Path(resources.folder) if resources.folder is not None else Path(tempfile.gettempdir())
     return Plan(
         n=n,
@@ -219,24 +220,43 @@ def make_plan(
         batch=batch,
         on_disk=on_disk,
         memory=memory,
-        disk=in_memory if on_disk else 0,
+        disk=kept if on_disk else 0,
         budget=budget,
         folder=folder,
         resources=resources,
     )
 
 
+def _budget(resources: ResourceConfig) -> int:
+    """Return the bytes that a process may use: as was said, or its part of what is free on the machine."""
+    if resources.memory is not None:
+        return int(resources.memory * 2**30)
+    return int(_SHARE * free_memory() / processes_here())
+
+
+def _bytes_of_workers(n: int, resources: ResourceConfig) -> int:
+    """Return the bytes of the processes that search for neighbours here, beyond the first one."""
+    if resources.backend != "processes":  # a cluster's, which has memory of its own
+        return 0
+    return (min(resources.jobs, math.ceil(n / ROWS_OF_A_SHARD)) - 1) * _A_WORKER
+
+
+def _has_room_at_once(n: int, d: int, device: torch.device, here: bool) -> bool:
+    """Tell whether an update of all rows has room: in the memory of a GPU, or here."""
+    return has_room(n * (8 * d + _A_ROW_ON_GPU), device) if device.type == "cuda" else here
+
+
 def _needs_on_disk(
-    n: int, n_classes: int, k: int, networks: int, index: int, batch: int, device: torch.device
+    n: int, n_classes: int, k: int, networks: int, search: int, batch: int, device: torch.device
 ) -> tuple[int, int]:
     """Return the bytes that a fit needs at the most with large arrays in files: all at once, and in batches.
 
-    All rows at once are in the memory of the device. What is searched, put together, trained and solved is in
-    memory one after the other, so that the largest of them counts.
+    All rows at once are in the memory of the device. What is searched, of so many bytes, put together,
+    trained and solved is in memory one after the other, so that the largest of them counts.
     """
     always = _ALWAYS + n * _A_ROW_ON_DISK
     unknowns = min(n * (networks + 1) * n_classes, _MOST_UNKNOWNS)
-    others = max(index, n * k * _A_NEIGHBOUR_ON_DISK, unknowns * _AN_UNKNOWN)
+    others = max(search, n * k * _A_NEIGHBOUR_ON_DISK, unknowns * _AN_UNKNOWN)
     whole = n * _A_ROW_AT_ONCE if device.type == "cpu" else 0
     return always + max(others, whole), always + max(others, int(_count_reached(n, k, batch) * _A_REACHED))
 
@@ -248,10 +268,11 @@ def _count_reached(n: int, k: int, batch: int) -> float:
     return -n * math.expm1(-draws / n)
 
 
-def _check_room(needed: int, budget: int, was_said: bool) -> None:
-    """Refuse a fit that the leanest way has no room for."""
-    if needed > budget and was_said:
-        remedy = "Allow more, or fit to fewer rows."
+def _check_room(needed: int, budget: int, resources: ResourceConfig) -> None:
+    """Refuse a fit that the leanest way has no room for, where somebody has said how much there is."""
+    if needed > budget and resources.memory is not None:
+        fewer = "" if resources.jobs == 1 else "search with fewer jobs, "
+        remedy = f"Allow more, {fewer}or fit to fewer rows."
         raise bad_value("memory", "ResourceConfig", f"at least {_gib(needed)} here", _gib(budget), remedy)
 
 
