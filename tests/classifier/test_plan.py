@@ -159,6 +159,16 @@ def test_processes_that_search_here_need_memory(monkeypatch):
     assert plan(100_000, memory=60, jobs=8).memory == plan(100_000, memory=60).memory
 
 
+def test_an_index_with_links_needs_more_memory_than_lists():
+    pytest.importorskip("faiss")
+    needed = {
+        search: plan(1_000_000, memory=60, search=search).memory
+        for search in ("auto", "ivf", "hnsw", "exact")
+    }
+    assert needed["auto"] == needed["hnsw"] == needed["ivf"] + 150 * 1_000_000
+    assert needed["ivf"] == needed["exact"] + 4 * 64 * 1_000_000
+
+
 def test_a_plan_says_where_only_if_there_are_files():
     chosen = plan(200_000, memory=50)
     assert chosen.is_large

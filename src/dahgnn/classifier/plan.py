@@ -43,6 +43,8 @@ _A_ROW_ON_GPU = 3500
 _REACHED = 12_500
 # Bytes that a fit needs however few rows it has.
 _ALWAYS = 600 << 20
+# Bytes of a row for its links in an HNSW graph: 32 numbers of four bytes, and those of the higher levels.
+_LINKS = 150
 # Bytes of a process that searches for neighbours beside this one: Python with its libraries, and a shard.
 _A_WORKER = 300 << 20
 # Labelled rows of a batch, where nobody says it.
@@ -195,7 +197,7 @@ def make_plan(
     """
     budget = _budget(resources)
     search = choose_search(n, d, device, resources.search)
-    index, workers = 4 * n * d if search != "exact" else 0, _bytes_of_workers(n, resources)
+    index, workers = _bytes_of_index(n, d, search, resources), _bytes_of_workers(n, resources)
     kept = _ALWAYS + index + n * (4 * d + _A_CLASS * n_classes + _A_NEIGHBOUR * k + _A_ROW)
     memory = kept + (workers if search != "exact" else 0)  # an exact search in memory has none
     on_disk, said = memory > budget, resources.batch
@@ -232,6 +234,14 @@ def _budget(resources: ResourceConfig) -> int:
     if resources.memory is not None:
         return int(resources.memory * 2**30)
     return int(_SHARE * free_memory() / processes_here())
+
+
+def _bytes_of_index(n: int, d: int, search: str, resources: ResourceConfig) -> int:
+    """Return the bytes of the largest index that may be built; never two of them are there at a time."""
+    if search == "exact":
+        return 0
+    has_links = search == "hnsw" or resources.search == "auto"  # which it takes where lists are too slow
+    return n * (4 * d + (_LINKS if has_links else 0))
 
 
 def _bytes_of_workers(n: int, resources: ResourceConfig) -> int:
