@@ -67,6 +67,14 @@ def test_the_time_grows_with_the_rows(monkeypatch):
     assert plan(10_000, memory=100).seconds > seconds[0]
 
 
+def test_each_search_has_a_time_of_its_own(monkeypatch):
+    monkeypatch.setattr(module, "_speed", lambda: 1e11)
+    for number, search in enumerate(("exact", "ivf", "hnsw")):
+        monkeypatch.setattr(module, f"{search}_seconds", lambda *_, seconds=1000 * number: seconds)
+    seconds = [plan(1000, search=search).seconds for search in ("exact", "ivf", "hnsw")]
+    assert seconds == pytest.approx([seconds[0], seconds[0] + 1000, seconds[0] + 2000])
+
+
 def test_the_time_of_batches_grows_with_the_labels_up_to_a_bound(monkeypatch):
     monkeypatch.setattr(module, "_speed", lambda: 1e11)
     monkeypatch.setattr(module, "choose_search", lambda *_: "exact")

@@ -19,7 +19,7 @@ import torch
 from dahgnn.checks import bad_value
 from dahgnn.config import ResourceConfig
 from dahgnn.files.scratch import Scratch
-from dahgnn.graph.choice import choose_search, exact_seconds, has_room, ivf_seconds
+from dahgnn.graph.choice import choose_search, exact_seconds, has_room, hnsw_seconds, ivf_seconds
 from dahgnn.graph.sharded import ROWS_OF_A_SHARD
 from dahgnn.threads import processes_here
 from dahgnn.training.sampling import Sampling
@@ -118,12 +118,15 @@ class Plan:
     @cached_property
     def seconds(self) -> float:
         """How long one process takes, roughly: neighbours, networks, experts and smoothing."""
-        if self.search == "exact":
-            neighbours = exact_seconds(self.n, self.d, self.device)
-        else:
-            neighbours = ivf_seconds(self.n, self.d)
         rest = self.networks * self._seconds_of_network + self.n * _EXPERTS * self.n_classes
-        return neighbours + rest * _USUAL_SPEED / _speed()
+        return self._seconds_of_search + rest * _USUAL_SPEED / _speed()
+
+    @property
+    def _seconds_of_search(self) -> float:
+        """How long it takes to find the neighbours; lists are expected to do where links may replace them."""
+        if self.search == "exact":
+            return exact_seconds(self.n, self.d, self.device)
+        return (hnsw_seconds if self.search == "hnsw" else ivf_seconds)(self.n, self.d)
 
     @property
     def _seconds_of_network(self) -> float:
