@@ -40,6 +40,7 @@ def test_estimates_are_near_what_was_measured(monkeypatch):
     assert exact_seconds(70_000, 784) == pytest.approx(27.5, rel=0.05)
     assert exact_seconds(300_000, 64) == pytest.approx(40, rel=0.05)
     assert 8.7 <= ivf_seconds(300_000, 64, probes=11) < 2 * 8.7
+    assert exact_seconds(70_000, 784, "cuda") == pytest.approx(0.23, rel=0.05)
     assert hnsw_seconds(70_000, 784, width=32) == pytest.approx(30, rel=0.05)
     assert hnsw_seconds(300_000, 64) == pytest.approx(29, rel=0.05)
 

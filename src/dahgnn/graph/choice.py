@@ -13,9 +13,10 @@ from dahgnn.config import SEARCH_NAMES
 
 logger = logging.getLogger(__name__)
 
-# Seconds for each product of two numbers in an exact search, n² d in all: measured as 27 s for 70,000 × 784
-# on two cores. On an H200 it is an estimate: it computes 50 times as many.
-_EXACT, _EXACT_ON_GPU = 7e-12, 1.4e-13
+# Seconds for each product of two numbers in an exact search, n² d in all: measured for 70,000 × 784 as 27 s
+# on two cores, and as 0.23 s on an H200 (docs/notes/speed.md). A GPU takes a part of that to choose the
+# nearest, so that rows of few columns take it longer than this says.
+_EXACT, _EXACT_ON_GPU = 7e-12, 6e-14
 # Seconds for each number of the lists that FAISS goes through, measured as 7.6 s for 300,000 × 64 with eight
 # probes on two cores: they come from memory one row at a time, and are in no cache.
 _LISTED = 4e-10
