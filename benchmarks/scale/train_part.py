@@ -65,7 +65,8 @@ def measure_train(spec: dict[str, Any], work: Path, watch: Watch) -> dict[str, A
         network = DAHGNN(spec["d"], CLASSES, _PRESET.model, generator=generator)
         features = torch.from_numpy(rows)
         if spec["batch"]:
-            sampling = Sampling(batch=spec["batch"])
+            # Targets a second are counted over epochs that have every labelled row.
+            sampling = Sampling(batch=spec["batch"], updates=len(nodes))
             room: Any = BatchRoom(
                 features,
                 hypergraph,

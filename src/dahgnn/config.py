@@ -189,7 +189,9 @@ class ResourceConfig(_Settings):
         Labelled rows of an update, which sees a part of the hypergraph around them; 0 is all of it at once.
         "auto" is 0 if memory allows.
     memory : float, optional
-        GiB that the fit may use. By default most of what is free.
+        GiB that the fit may use, together with those ``jobs`` that search on this machine. Of several
+        processes that train together each may use so much. By default it is most of what is free, of which
+        processes of one machine have equal parts.
     folder : str, optional
         Where arrays go that are too large for memory; by default the system's folder for temporary files.
     jobs : int

@@ -150,7 +150,7 @@ def join_world(device: torch.device | str = "cpu", *, seconds: float = 600) -> I
     if dist.is_available() and dist.is_initialized():  # Ray Train's, which ends it, too
         yield ProcessWorld(seconds) if dist.get_world_size() > 1 else ALONE
         return
-    if _world_size() == 1:
+    if processes_of_torchrun() == 1:
         yield ALONE
         return
     _start(torch.device(device), seconds)
@@ -160,8 +160,14 @@ def join_world(device: torch.device | str = "cpu", *, seconds: float = 600) -> I
         dist.destroy_process_group()
 
 
-def _world_size() -> int:
-    """Return how many processes torchrun has started: one if none."""
+def processes_of_torchrun() -> int:
+    """Return how many processes torchrun has started: one if none.
+
+    Raises
+    ------
+    ValueError
+        If what torchrun says is not whole.
+    """
     if "RANK" not in os.environ and "WORLD_SIZE" not in os.environ:
         return 1
     missing = [name for name in _NEEDED if not os.environ.get(name)]

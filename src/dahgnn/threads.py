@@ -129,9 +129,13 @@ def threads_beside(device: torch.device) -> int:
         return 1
     from joblib import cpu_count
 
-    # torchrun and Ray Train say how many processes share the machine.
-    share: int = cpu_count() // max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
+    share: int = cpu_count() // processes_here()
     return max(1, min(share, _MOST_BESIDE))
+
+
+def processes_here() -> int:
+    """Return how many processes that torchrun or Ray Train has started share this machine, with this one."""
+    return max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
 
 
 def make_ahead(

@@ -65,16 +65,16 @@ class Two(World):
 
 
 def test_processes_that_train_together_divide_batches():
-    alone, together = (parameters().plan(200, 4, 2, world) for world in (ALONE, Two()))
+    alone, together = (parameters().plan(200, 4, 2, 50, world) for world in (ALONE, Two()))
     assert (alone.batch, together.batch) == (0, BATCH)
-    chosen = parameters(resources=ResourceConfig(batch=64)).plan(200, 4, 2, Two())
+    chosen = parameters(resources=ResourceConfig(batch=64)).plan(200, 4, 2, 50, Two())
     assert chosen.batch == 64
 
 
 def test_a_fit_is_named_by_what_changes_it():
     def digest(labels=LABELS, weights=None, **values):
         asked = parameters(**values)
-        return asked.digest(labels, weights, asked.plan(4, 2, 2, ALONE))
+        return asked.digest(labels, weights, asked.plan(4, 2, 2, 2, ALONE))
 
     assert digest() == digest(n_jobs=2, verbose=1, device="cpu", random_state=5)
     others = [

@@ -14,8 +14,8 @@ CPU = torch.device("cpu")
 GIB = 1 << 30
 
 
-def plan(n, *, d=64, n_classes=5, device=CPU, **resources):
-    return make_plan(n, d, n_classes, 10, ResourceConfig(**resources), device)
+def plan(n, *, d=64, n_classes=5, device=CPU, labels=1000, **resources):
+    return make_plan(n, d, n_classes, 10, ResourceConfig(**resources), device, 1, labels)
 
 
 def test_few_rows_are_compared_with_each_other_at_once_in_memory():
@@ -67,6 +67,54 @@ def test_the_time_grows_with_the_rows(monkeypatch):
     assert plan(10_000, memory=100).seconds > seconds[0]
 
 
+def test_each_search_has_a_time_of_its_own(monkeypatch):
+    monkeypatch.setattr(module, "_speed", lambda: 1e11)
+    for number, search in enumerate(("exact", "ivf", "hnsw")):
+        monkeypatch.setattr(module, f"{search}_seconds", lambda *_, seconds=1000 * number: seconds)
+    seconds = [plan(1000, search=search).seconds for search in ("exact", "ivf", "hnsw")]
+    assert seconds == pytest.approx([seconds[0], seconds[0] + 1000, seconds[0] + 2000])
+
+
+def test_the_time_of_batches_grows_with_the_labels_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr(module, "_speed", lambda: 1e11)
+    monkeypatch.setattr(module, "choose_search", lambda *_: "exact")
+    monkeypatch.setattr(module, "exact_seconds", lambda *_: 0.0)
+    few, some, many, more = (
+        plan(5_000_000, memory=8, labels=labels).seconds for labels in (1000, 2000, 4096, 10**6)
+    )
+    # Twice and four times as many updates of 3 s each: 84 took 306 s.
+    assert some - few == pytest.approx(28 * 8 * 3.0, rel=0.1)
+    assert many - few == pytest.approx(28 * 24 * 3.0, rel=0.1)
+    assert more == many
+    at_once = [plan(1_000_000, memory=60, labels=labels).seconds for labels in (1000, 10**6)]
+    assert at_once[0] == at_once[1]
+
+
+def test_measured_fits_took_about_as_long_as_is_expected(monkeypatch):
+    """The figures are those of docs/notes/scale.md."""
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(module, "_speed", lambda: 1e11)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    for n, memory, seconds in (
+        (100_000, 50, 13),
+        (300_000, 50, 44),
+        (1_000_000, 50, 219),
+        (1_000_000, 4, 700),
+    ):
+        assert seconds / 2 < plan(n, n_classes=10, memory=memory).seconds < 2 * seconds
+
+
+def test_a_gpu_takes_less_time_than_the_cpu_for_the_same_updates(monkeypatch):
+    monkeypatch.setattr(module, "_speed", lambda: 1e11)
+    for batch in (0, 256):
+        monkeypatch.setattr(module, "exact_seconds", lambda *_: 0.0)
+        here, there = (
+            plan(100_000, memory=60, device=torch.device(device), search="exact", batch=batch).seconds
+            for device in ("cpu", "cuda")
+        )
+        assert there < here
+
+
 def test_free_memory_is_that_of_the_machine_or_of_its_container(tmp_path, monkeypatch):
     physical = module.os.sysconf("SC_PAGE_SIZE") * module.os.sysconf("SC_PHYS_PAGES")
     assert 0 < free_memory() <= physical
@@ -89,6 +137,44 @@ def test_free_memory_is_that_of_the_machine_or_of_its_container(tmp_path, monkey
     assert free_memory() == 300
     files["/sys/fs/cgroup/box/memory.max"] = "max"
     assert free_memory() == 8000 * 1024
+
+
+def test_processes_of_a_machine_divide_what_is_free(monkeypatch):
+    monkeypatch.setattr(module, "free_memory", lambda: 40 * GIB)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert plan(1000).budget == 28 * GIB
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert plan(1000).budget == 7 * GIB
+    assert plan(1000, memory=5).budget == 5 * GIB  # what is said, each of them has
+
+
+def test_processes_that_search_here_need_memory(monkeypatch):
+    monkeypatch.setattr(module, "choose_search", lambda *_: "ivf")
+    alone = plan(1_000_000, memory=60)
+    assert plan(1_000_000, memory=60, jobs=8).memory - alone.memory == 7 * 300 * 2**20
+    assert (
+        plan(100_000, memory=60, jobs=8).memory - plan(100_000, memory=60).memory == 300 * 2**20
+    )  # two shards
+    assert plan(1_000_000, memory=60, jobs=8, backend="ray").memory == alone.memory
+    with pytest.raises(ValueError, match="Allow more, search with fewer jobs, or fit to fewer rows"):
+        plan(1_000_000, memory=5, jobs=20)
+    monkeypatch.setattr(module, "free_memory", lambda: 5 * GIB)
+    on_disk = [plan(1_000_000, jobs=jobs) for jobs in (1, 2, 20)]
+    assert [way.on_disk for way in on_disk] == [True] * 3
+    assert on_disk[0].memory == on_disk[1].memory < on_disk[2].memory
+    assert len({way.disk for way in on_disk}) == 1
+    monkeypatch.setattr(module, "choose_search", lambda *_: "exact")
+    assert plan(100_000, memory=60, jobs=8).memory == plan(100_000, memory=60).memory
+
+
+def test_an_index_with_links_needs_more_memory_than_lists():
+    pytest.importorskip("faiss")
+    needed = {
+        search: plan(1_000_000, memory=60, search=search).memory
+        for search in ("auto", "ivf", "hnsw", "exact")
+    }
+    assert needed["auto"] == needed["hnsw"] == needed["ivf"] + 150 * 1_000_000
+    assert needed["ivf"] == needed["exact"] + 4 * 64 * 1_000_000
 
 
 def test_a_plan_says_where_only_if_there_are_files():

@@ -4,10 +4,12 @@ import os
 
 import numpy as np
 import pytest
+import torch
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from dahgnn.classifier.rows import MappedFile, read_rows
+from dahgnn.graph.scaling import choose_scaling
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -16,6 +18,38 @@ def test_sparse_rows_become_dense_in_their_precision(dtype):
     read = read_rows(BaseEstimator(), csr_array(rows), reset=True)
     assert read.dtype == dtype
     np.testing.assert_array_equal(read, rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (np.float16, np.float32),
+        (">f2", np.float32),
+        (np.uint8, np.float32),
+        (np.int16, np.float32),
+        (np.uint16, np.float32),
+        (bool, np.float32),
+        (np.float32, np.float32),
+        (np.int32, np.float64),
+        (np.int64, np.float64),
+        (np.float64, np.float64),
+    ],
+)
+def test_numbers_of_a_mapped_file_keep_their_value_in_the_least_room(tmp_path, given, read):
+    whole = np.random.default_rng(0).integers(0, 2**15 - 1, (50, 4))
+    np.save(tmp_path / "rows.npy", whole.astype(given))
+    rows = read_rows(BaseEstimator(), np.load(tmp_path / "rows.npy", mmap_mode="r"), reset=True)
+    assert rows.dtype == read
+    np.testing.assert_array_equal(rows, whole.astype(given).astype(np.float64))
+
+
+def test_rows_of_two_kinds_are_scaled_to_the_same_bits():
+    half = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float16)
+    scaled = [
+        choose_scaling(rows, "columns").apply(rows)
+        for rows in (read_rows(BaseEstimator(), each, reset=True) for each in (half, half.astype(np.float64)))
+    ]
+    assert torch.equal(*scaled)
 
 
 def test_the_columns_of_a_fit_are_remembered():

@@ -77,6 +77,17 @@ def test_a_dry_run_says_what_a_fit_would_need_and_writes_nothing(tmp_path, monke
     assert not list(tmp_path.glob("work/*"))
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_of_torchruns_processes_the_first_one_says_the_plan_of_all(tmp_path, monkeypatch, capsys, rank):
+    write_animals(tmp_path / "animals")
+    for name, value in (("RANK", rank), ("WORLD_SIZE", 2), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", 1)):
+        monkeypatch.setenv(name, str(value))
+    assert main(["fit", str(tmp_path / "animals"), "--label", "kind", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert ("trained in batches of 128 labelled rows" in said) == (rank == 0)
+    assert bool(said) == (rank == 0)
+
+
 def together(folder, *words, processes=2, restarts=0):
     """Run `dahgnn fit` by torchrun, as `torchrun_programs.run_fit` does."""
     start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]

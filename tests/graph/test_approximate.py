@@ -1,4 +1,5 @@
 import sys
+import weakref
 
 import pytest
 import torch
@@ -124,3 +125,33 @@ def test_auto_leaves_lists_where_they_would_look_at_too_many(monkeypatch):
     monkeypatch.setattr(module, "_MANY_DISTANCES", 10)
     search, report = build_tuned("auto", random_rows(), 5, 0.999, 0)
     assert report.backend == search.index.kind == "ivf"
+    expected, its_report = build_tuned("ivf", random_rows(), 5, 0.999, 0)
+    assert (report, search.effort) == (its_report, expected.effort)
+    numbers = torch.arange(3000)
+    here, there = search.of_points(numbers, 5), expected.of_points(numbers, 5)
+    assert torch.equal(here.indices, there.indices)
+    assert torch.equal(here.distances, there.distances)
+
+
+@pytest.mark.parametrize("reach", [2048, 12])  # with the latter, links find too few
+def test_memory_never_has_two_indexes(monkeypatch, reach):
+    monkeypatch.setattr("dahgnn.graph.faiss_index._WIDEST_WALK", reach)
+    monkeypatch.setattr(module, "_AS_FAST", 0.1)
+    monkeypatch.setattr(module, "_MANY_DISTANCES", 10)
+    build, built = module.build_index, []
+
+    def build_alone(kind, *given):
+        assert [kind for kind, index in built if index() is not None] == []
+        index = build(kind, *given)
+        built.append((kind, weakref.ref(index)))
+        return index
+
+    monkeypatch.setattr(module, "build_index", build_alone)
+    build_tuned("auto", random_rows(), 5, 0.999, 0)
+    assert [kind for kind, _ in built] == ["ivf", "hnsw"] + ["ivf"] * (reach == 12)
+    built.clear()
+    build_tuned("hnsw", random_rows(), 5, 0.999, 0)
+    assert [kind for kind, _ in built] == ["hnsw"] + ["ivf"] * (reach == 12)
+    built.clear()
+    ApproximateSearch("hnsw", random_rows(), recall=0.999).among(5)
+    assert [kind for kind, _ in built] == ["hnsw"] + ["ivf"] * (reach == 12)

@@ -4,7 +4,7 @@ import sys
 import pytest
 import torch
 
-from dahgnn.graph.choice import choose_search, exact_seconds, ivf_seconds
+from dahgnn.graph.choice import choose_search, exact_seconds, hnsw_seconds, ivf_seconds
 
 
 def test_few_rows_are_compared_and_many_are_not():
@@ -33,6 +33,25 @@ def test_estimates_grow_as_the_work_does():
     assert exact_seconds(2000, 8) == pytest.approx(4 * exact_seconds(1000, 8))
     assert ivf_seconds(10**6, 64) > 5 * ivf_seconds(2 * 10**5, 64)
     assert exact_seconds(10**6, 64, "cuda") < exact_seconds(10**6, 64)
+
+
+def test_estimates_are_near_what_was_measured(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert exact_seconds(70_000, 784) == pytest.approx(27.5, rel=0.05)
+    assert exact_seconds(300_000, 64) == pytest.approx(40, rel=0.05)
+    assert 8.7 <= ivf_seconds(300_000, 64, probes=11) < 2 * 8.7
+    assert exact_seconds(70_000, 784, "cuda") == pytest.approx(0.23, rel=0.05)
+    assert hnsw_seconds(70_000, 784, width=32) == pytest.approx(30, rel=0.05)
+    assert hnsw_seconds(300_000, 64) == pytest.approx(29, rel=0.05)
+
+
+def test_links_are_made_by_one_thread_and_walked_along_by_all(monkeypatch):
+    seconds = []
+    for threads in (1, 2, 1000):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        seconds.append(hnsw_seconds(10**5, 64))
+    assert seconds[0] > seconds[1] > seconds[2] > 0.4 * seconds[0]
+    assert hnsw_seconds(10**5, 64, width=32) < seconds[2] * 1.001
 
 
 @pytest.mark.parametrize(("free", "expected"), [(1 << 40, "exact"), (1 << 20, "ivf")])

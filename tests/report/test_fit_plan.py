@@ -2,7 +2,8 @@ import pytest
 from part_folders import write_animals
 
 from dahgnn.config import ResourceConfig
-from dahgnn.report.fit_options import FitOptions
+from dahgnn.report import fit_plan
+from dahgnn.report.fit_options import FitOptions, plan_fit
 from dahgnn.report.fit_plan import survey_and_plan
 from dahgnn.tables import large_tables
 
@@ -23,6 +24,27 @@ def test_small_and_large_tables_have_a_plan_of_the_same_sizes(folder, monkeypatc
     assert also[0] == said[0]
     assert "are a file in" in also[-1]
     assert large.columns == small.columns
+
+
+def test_the_plan_knows_how_many_rows_have_a_label(folder, monkeypatch):
+    asked = []
+
+    def plan(*sizes, **others):
+        asked.append(sizes[:4])
+        return plan_fit(*sizes, **others)
+
+    monkeypatch.setattr(fit_plan, "plan_fit", plan)
+    survey_and_plan(folder, OPTIONS)
+    monkeypatch.setattr(large_tables, "LARGE_ROWS", 100)
+    survey_and_plan(folder, OPTIONS)
+    assert asked == [(327, 8, 3, 66)] * 2
+
+
+def test_the_plan_of_several_processes_has_batches(folder, monkeypatch):
+    assert "trained on all rows at once" in survey_and_plan(folder, OPTIONS)[1][0]
+    assert "trained in batches of 128 labelled rows" in survey_and_plan(folder, OPTIONS, 2)[1][0]
+    monkeypatch.setattr(large_tables, "LARGE_ROWS", 100)
+    assert "trained in batches of 128 labelled rows" in survey_and_plan(folder, OPTIONS, 2)[1][0]
 
 
 def test_there_is_no_plan_for_what_is_wrong(folder, monkeypatch):

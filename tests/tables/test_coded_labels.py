@@ -44,6 +44,7 @@ def test_labels_mean_what_they_do_in_a_small_table(store, cells, missing):
     assert notes == list(small.notes[1 : 1 + len(notes)])
     assert labels.classes == tuple(sorted({label for label in small.labels if label is not None}))
     assert labels.labelled().tolist() == [row for row, label in enumerate(small.labels) if label is not None]
+    assert labels.n_labelled == len(labels.labelled())
     assert {label: labels.counts[label] for label in small.labels} == {
         label: small.labels.count(label) for label in small.labels
     }

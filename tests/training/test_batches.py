@@ -33,6 +33,7 @@ MODELS = {
 N = 90
 EVERYTHING = Sampling(batch=N, fan_out=((None, None), (None, None)))
 SOME = Sampling(batch=16, fan_out=((2, 4), (3, None)))
+BOUNDED = replace(SOME, updates=2)  # an epoch ends before all have had their turn
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -120,14 +121,15 @@ class Half:
         self.pair.wait.wait()
 
 
-@pytest.mark.parametrize("count", [N, 33])  # the last batch of 33 has one node, so that one process has none
-def test_two_processes_train_as_one_does(data, count):
+# The last batch of 33 has one node, so that one process has none.
+@pytest.mark.parametrize(("count", "sampling"), [(N, SOME), (33, SOME), (33, BOUNDED)])
+def test_two_processes_train_as_one_does(data, count, sampling):
     alone, heard = make(), []
-    enter(data, SOME, network=alone, count=count).advance(3, heard.append)
+    enter(data, sampling, network=alone, count=count).advance(3, heard.append)
     networks, told, pair = [make(), make()], ([], []), Pair()
 
     def train(rank):
-        training = enter(data, SOME, network=networks[rank], count=count, world=Half(pair, rank))
+        training = enter(data, sampling, network=networks[rank], count=count, world=Half(pair, rank))
         training.advance(3, told[rank].append)
 
     threads = [threading.Thread(target=train, args=(rank,)) for rank in range(2)]
@@ -172,15 +174,40 @@ def test_every_labelled_node_is_a_target_once_an_epoch(data):
     assert not torch.equal(targets[0], training.prepare(0).reaches[1].nodes[:16])
 
 
-def test_a_training_goes_on_from_its_state(data):
+def test_an_epoch_of_few_updates_goes_on_where_the_last_one_ended(data):
+    training = enter(data, BOUNDED, count=35)  # batches of 16, 16 and 3 are a turn
+    assert training.updates_an_epoch == 2
+    batches = [training.prepare(step) for step in range(6)]
+    targets = [batch.reaches[1].nodes[batch.reaches[1].receivers] for batch in batches]
+    assert [len(each) for each in targets] == [16, 16, 3] * 2
+    for turn in (targets[:3], targets[3:]):
+        assert torch.cat(turn).sort().values.tolist() == list(range(35))
+    assert not torch.equal(targets[0].sort().values, targets[3].sort().values)
+    shares = [batch.share for batch in batches]
+    assert shares == pytest.approx([1 / 2, 1 / 2, 3 / 19, 16 / 19, 16 / 19, 3 / 19])
+    losses = []
+    training.advance(3, losses.append)
+    assert [each.epoch for each in losses] == [1, 2, 3]
+    assert training.optimizer.done == 6
+
+
+def test_a_bound_that_is_not_reached_changes_nothing(data):
+    networks = [make(), make()]
+    for network, sampling in zip(networks, (SOME, replace(SOME, updates=4)), strict=True):
+        enter(data, sampling, network=network, count=50).advance(3, [].append)
+    assert all(map(torch.equal, networks[0].state_dict().values(), networks[1].state_dict().values()))
+
+
+@pytest.mark.parametrize("sampling", [SOME, BOUNDED])
+def test_a_training_goes_on_from_its_state(data, sampling):
     expected, heard = make(), []
-    enter(data, SOME, network=expected).advance(5, heard.append)
-    first = enter(data, SOME)
+    enter(data, sampling, network=expected).advance(5, heard.append)
+    first = enter(data, sampling)
     first.advance(2, [].append)
     first.update(first.prepare(first.optimizer.done))  # in the middle of an epoch
     state = first.state()
     network = DAHGNN(6, 3, OURS, generator=torch.Generator().manual_seed(9)).double()
-    second = enter(data, SOME, network=network)
+    second = enter(data, sampling, network=network)
     second.restore(state)
     told = []
     assert second.advance(3, told.append).epoch == 5

@@ -16,6 +16,7 @@ def test_lists_become_pairs():
         ({"batch": 0}, "The 'batch' parameter of Sampling must be at least 1. Got 0."),
         ({"batch": 1.5}, "must be an integer"),
         ({"workers": 0}, "The 'workers' parameter of Sampling must be at least 1. Got 0."),
+        ({"updates": 0}, "The 'updates' parameter of Sampling must be at least 1. Got 0."),
         ({"prefetch": -1}, "The 'prefetch' parameter of Sampling must be at least 0"),
         (
             {"fan_out": ((3, None),)},
@@ -33,3 +34,13 @@ def test_wrong_settings_are_refused(settings, message):
 def test_it_is_said_how_many_threads_prepare_or_the_device_decides():
     cpu = torch.device("cpu")
     assert (Sampling().count_workers(cpu), Sampling(workers=5).count_workers(cpu)) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("labelled", "batches", "updates"),
+    [(0, 1, 1), (1, 1, 1), (128, 1, 1), (129, 2, 2), (32 * 128, 32, 32), (10**6, 7813, 32)],
+)
+def test_an_epoch_has_a_bounded_number_of_updates(labelled, batches, updates):
+    assert Sampling().count_batches(labelled) == batches
+    assert Sampling().count_updates(labelled) == updates
+    assert Sampling(updates=10**6).count_updates(labelled) == batches

@@ -320,7 +320,7 @@ class DAHGNNClassifier(
         parameters = Parameters.of(self)
         rows = read_rows(self, X, reset=True)
         with threads_for(len(rows), parameters.threads):
-            plan = parameters.plan(len(rows), rows.shape[1], 2, ALONE)
+            plan = parameters.plan(len(rows), rows.shape[1], 2, 0, ALONE)  # nobody trains
             plan.folder.mkdir(parents=True, exist_ok=True)
             with (
                 plan.scratch() as scratch,

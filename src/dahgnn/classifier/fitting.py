@@ -246,18 +246,19 @@ class Fitter:
         batch = place.plan.batch
         if not batch:
             return Classroom(self._features, hypergraph, self.training, self.device)
+        sampling = Sampling(batch=batch, prefetch=1)  # each that is prepared has to be in memory
         room = BatchRoom(
             self.given.features,
             hypergraph,
             self.training,
             self.device,
-            sampling=Sampling(batch=batch, prefetch=1),  # each that is prepared has to be in memory
+            sampling=sampling,
             scratch=place.scratch,
             world=place.world,
         )
         if place.folder is None:
             return room
-        identity = {"training": asdict(self.training), "batch": batch}
+        identity = {"training": asdict(self.training), "batch": batch, "updates": sampling.updates}
         folder = place.folder / "checkpoints"
         return KeptRoom(room, Checkpoints(folder=folder, identity=identity, world=place.world, replace=True))
 

@@ -106,15 +106,22 @@ class Parameters:
         """Return how many networks a fit of n rows trains."""
         return count_networks(self.values["networks"], n)
 
-    def plan(self, n: int, d: int, n_classes: int, world: World) -> Plan:
-        """Choose which way a fit goes. Several processes have nothing to share but batches."""
-        resources = self.values["resources"] or ResourceConfig()
-        if world.size > 1 and resources.batch == "auto":
-            resources = replace(resources, batch=BATCH)
-        device, networks = self.device, self.count_networks(n)
-        plan = make_plan(n, d, n_classes, self.count_neighbours(n), resources, device, networks)
+    def plan(self, n: int, d: int, n_classes: int, labels: int, world: World) -> Plan:
+        """Choose which way a fit goes, the same in all processes."""
+        plan = self.plan_for(n, d, n_classes, labels, world.size)
         # Free memory and devices may differ, but all processes must go the same way.
-        return replace(share(world, plan), device=device)
+        return replace(share(world, plan), device=plan.device)
+
+    def plan_for(self, n: int, d: int, n_classes: int, labels: int, processes: int) -> Plan:
+        """Choose which way a fit in so many processes goes, without a word with the others.
+
+        Several processes have nothing to share but batches.
+        """
+        resources = self.values["resources"] or ResourceConfig()
+        if processes > 1 and resources.batch == "auto":
+            resources = replace(resources, batch=BATCH)
+        k, networks = self.count_neighbours(n), self.count_networks(n)
+        return make_plan(n, d, n_classes, k, resources, self.device, networks, labels)
 
     def digest(self, labels: Tensor, sample_weight: ArrayLike | None, plan: Plan) -> str:
         """Name the labels and all that changes a fit; of resources it is what comes of them."""

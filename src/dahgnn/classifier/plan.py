@@ -19,7 +19,10 @@ import torch
 from dahgnn.checks import bad_value
 from dahgnn.config import ResourceConfig
 from dahgnn.files.scratch import Scratch
-from dahgnn.graph.choice import choose_search, exact_seconds, has_room, ivf_seconds
+from dahgnn.graph.choice import choose_search, exact_seconds, has_room, hnsw_seconds, ivf_seconds
+from dahgnn.graph.sharded import ROWS_OF_A_SHARD
+from dahgnn.threads import processes_here
+from dahgnn.training.sampling import Sampling
 
 # Of free memory, what a fit takes by default.
 _SHARE = 0.7
@@ -40,13 +43,29 @@ _A_ROW_ON_GPU = 3500
 _REACHED = 12_500
 # Bytes that a fit needs however few rows it has.
 _ALWAYS = 600 << 20
+# Bytes of a row for its links in an HNSW graph: 32 numbers of four bytes, and those of the higher levels.
+_LINKS = 150
+# Bytes of a process that searches for neighbours beside this one: Python with its libraries, and a shard.
+_A_WORKER = 300 << 20
 # Labelled rows of a batch, where nobody says it.
 BATCH = 128
 # Rows from which on the plan is worth a word.
 _MANY = 100_000
-# Seconds for a row: of one update, and for each class of all experts and the smoothing. They were measured on
-# a machine that computes so many products and sums in a second; so many updates are usual.
-_UPDATE, _EXPERTS, _USUAL_SPEED, _UPDATES = 1.3e-6, 1.5e-5, 1e11, 28
+# Seconds for a row and each class of all experts and the smoothing. They were measured on a machine that
+# computes so many products and sums in a second, and so were all that follow for the CPU.
+_EXPERTS, _USUAL_SPEED = 1.5e-5, 1e11
+# Epochs that are usual, and how often all rows are evaluated: after three stages, and for their density.
+_EPOCHS, _EVALUATIONS = 28, 4
+# Seconds for a row of an update that sees all rows, with its part of the evaluations. On a GPU it is 0.10 s
+# for 10,000,000 rows on an H200.
+_UPDATE, _UPDATE_ON_GPU = 1.3e-6, 1e-8
+# Seconds for a node that a batch reaches, with its preparation. Two idle cores took 1.8e-6 where neighbours
+# were near each other in memory; where they were not, it was 2.2e-6 to 2.7e-6 of processor time. An H200 for
+# which eight threads prepared took 3.4e-7.
+_REACH, _REACH_ON_GPU = 2.2e-6, 3.4e-7
+# Seconds for a row of an evaluation of all rows, block by block: 16 s of processor time for 1,000,000 rows,
+# and 17 s for 10,000,000 on an H200.
+_EVALUATE, _EVALUATE_ON_GPU = 1.6e-5, 1.7e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +74,8 @@ class Plan:
 
     Attributes
     ----------
-    n, d, n_classes, k, networks : int
-        Rows, columns, classes, neighbours of a row, and networks.
+    n, d, n_classes, labels, k, networks : int
+        Rows, columns, classes, labelled rows, neighbours of a row, and networks.
     device : torch.device
         Where networks train, and an exact search is.
     search : {"exact", "ivf", "hnsw"}
@@ -66,9 +85,9 @@ class Plan:
     on_disk : bool
         Whether large arrays are in files.
     memory, disk : int
-        Bytes that the fit needs at the most, of memory and in files.
+        Bytes that this process and its workers here need at the most, of memory and in files.
     budget : int
-        Bytes of memory that it may use.
+        Bytes of memory that they may use.
     folder : Path
         Where files go, if there are some.
     resources : ResourceConfig
@@ -78,6 +97,7 @@ class Plan:
     n: int
     d: int
     n_classes: int
+    labels: int
     k: int
     networks: int
     device: torch.device
@@ -97,13 +117,27 @@ class Plan:
 
     @cached_property
     def seconds(self) -> float:
-        """How long it takes, roughly: neighbours, updates of the networks, experts and smoothing."""
+        """How long one process takes, roughly: neighbours, networks, experts and smoothing."""
+        rest = self.networks * self._seconds_of_network + self.n * _EXPERTS * self.n_classes
+        return self._seconds_of_search + rest * _USUAL_SPEED / _speed()
+
+    @property
+    def _seconds_of_search(self) -> float:
+        """How long it takes to find the neighbours; lists are expected to do where links may replace them."""
         if self.search == "exact":
-            neighbours = exact_seconds(self.n, self.d, self.device)
-        else:
-            neighbours = ivf_seconds(self.n, self.d)
-        rest = self.n * (_UPDATE * _UPDATES * self.networks + _EXPERTS * self.n_classes)
-        return neighbours + rest * _USUAL_SPEED / _speed()
+            return exact_seconds(self.n, self.d, self.device)
+        return (hnsw_seconds if self.search == "hnsw" else ivf_seconds)(self.n, self.d)
+
+    @property
+    def _seconds_of_network(self) -> float:
+        """How long the updates and evaluations of a network take on a machine of the usual speed."""
+        on_gpu = self.device.type == "cuda"
+        if not self.batch:
+            return _EPOCHS * self.n * (_UPDATE_ON_GPU if on_gpu else _UPDATE)
+        updates = _EPOCHS * Sampling(batch=self.batch).count_updates(self.labels)
+        reached = _count_reached(self.n, self.k, min(self.batch, self.labels))
+        trained = updates * reached * (_REACH_ON_GPU if on_gpu else _REACH)
+        return trained + _EVALUATIONS * self.n * (_EVALUATE_ON_GPU if on_gpu else _EVALUATE)
 
     def scratch(self) -> Scratch:
         """Return the room for large arrays."""
@@ -142,6 +176,7 @@ def make_plan(
     resources: ResourceConfig,
     device: torch.device,
     networks: int = 1,
+    labels: int | None = None,
 ) -> Plan:
     """Choose the way of a fit.
 
@@ -155,34 +190,34 @@ def make_plan(
         Where networks train.
     networks : int
         How many of them.
+    labels : int, optional
+        How many rows have a label; by default all.
 
     Raises
     ------
     ValueError
         If memory is not even enough for the leanest way.
     """
-    budget = int(resources.memory * 2**30) if resources.memory is not None else int(_SHARE * free_memory())
+    budget = _budget(resources)
     search = choose_search(n, d, device, resources.search)
-    index = 4 * n * d if search != "exact" else 0
-    in_memory = _ALWAYS + index + n * (4 * d + _A_CLASS * n_classes + _A_NEIGHBOUR * k + _A_ROW)
-    on_disk, said = in_memory > budget, resources.batch
+    index, workers = _bytes_of_index(n, d, search, resources), _bytes_of_workers(n, resources)
+    kept = _ALWAYS + index + n * (4 * d + _A_CLASS * n_classes + _A_NEIGHBOUR * k + _A_ROW)
+    memory = kept + (workers if search != "exact" else 0)  # an exact search in memory has none
+    on_disk, said = memory > budget, resources.batch
     likely = said if isinstance(said, int) and said else BATCH
-    at_once, in_batches = _needs_on_disk(n, n_classes, k, networks, index, likely, device)
-    if isinstance(said, int):
-        batch = said
-    elif device.type == "cuda":
-        batch = 0 if has_room(n * (8 * d + _A_ROW_ON_GPU), device) else BATCH
-    else:
-        batch = BATCH if on_disk and at_once > budget else 0
-    memory = in_memory
+    at_once, in_batches = _needs_on_disk(n, n_classes, k, networks, max(index, workers), likely, device)
+    batch = said if isinstance(said, int) else BATCH
+    if said == "auto" and _has_room_at_once(n, d, device, not on_disk or at_once <= budget):
+        batch = 0
     if on_disk:
         memory = in_batches if batch else at_once
-        _check_room(min(at_once, in_batches), budget, resources.memory is not None)
+        _check_room(min(at_once, in_batches), budget, resources)
     folder = Path(resources.folder) if resources.folder is not None else Path(tempfile.gettempdir())
     return Plan(
         n=n,
         d=d,
         n_classes=n_classes,
+        labels=n if labels is None else labels,
         k=k,
         networks=networks,
         device=device,
@@ -190,35 +225,67 @@ def make_plan(
         batch=batch,
         on_disk=on_disk,
         memory=memory,
-        disk=in_memory if on_disk else 0,
+        disk=kept if on_disk else 0,
         budget=budget,
         folder=folder,
         resources=resources,
     )
 
 
+def _budget(resources: ResourceConfig) -> int:
+    """Return the bytes that a process may use: as was said, or its part of what is free on the machine."""
+    if resources.memory is not None:
+        return int(resources.memory * 2**30)
+    return int(_SHARE * free_memory() / processes_here())
+
+
+def _bytes_of_index(n: int, d: int, search: str, resources: ResourceConfig) -> int:
+    """Return the bytes of the largest index that may be built; never two of them are there at a time."""
+    if search == "exact":
+        return 0
+    has_links = search == "hnsw" or resources.search == "auto"  # which it takes where lists are too slow
+    return n * (4 * d + (_LINKS if has_links else 0))
+
+
+def _bytes_of_workers(n: int, resources: ResourceConfig) -> int:
+    """Return the bytes of the processes that search for neighbours here, beyond the first one."""
+    if resources.backend != "processes":  # a cluster's, which has memory of its own
+        return 0
+    return (min(resources.jobs, math.ceil(n / ROWS_OF_A_SHARD)) - 1) * _A_WORKER
+
+
+def _has_room_at_once(n: int, d: int, device: torch.device, here: bool) -> bool:
+    """Tell whether an update of all rows has room: in the memory of a GPU, or here."""
+    return has_room(n * (8 * d + _A_ROW_ON_GPU), device) if device.type == "cuda" else here
+
+
 def _needs_on_disk(
-    n: int, n_classes: int, k: int, networks: int, index: int, batch: int, device: torch.device
+    n: int, n_classes: int, k: int, networks: int, search: int, batch: int, device: torch.device
 ) -> tuple[int, int]:
     """Return the bytes that a fit needs at the most with large arrays in files: all at once, and in batches.
 
-    All rows at once are in the memory of the device. What is searched, put together, trained and solved is in
-    memory one after the other, so that the largest of them counts.
+    All rows at once are in the memory of the device. What is searched, of so many bytes, put together,
+    trained and solved is in memory one after the other, so that the largest of them counts.
     """
     always = _ALWAYS + n * _A_ROW_ON_DISK
     unknowns = min(n * (networks + 1) * n_classes, _MOST_UNKNOWNS)
-    others = max(index, n * k * _A_NEIGHBOUR_ON_DISK, unknowns * _AN_UNKNOWN)
+    others = max(search, n * k * _A_NEIGHBOUR_ON_DISK, unknowns * _AN_UNKNOWN)
+    whole = n * _A_ROW_AT_ONCE if device.type == "cpu" else 0
+    return always + max(others, whole), always + max(others, int(_count_reached(n, k, batch) * _A_REACHED))
+
+
+def _count_reached(n: int, k: int, batch: int) -> float:
+    """Return how many of n nodes a batch of so many labelled rows reaches."""
     # Of so many draws with the same chances, so many nodes are different.
     draws = batch * _REACHED * (k / 10) ** 3
-    reached = -n * math.expm1(-draws / n)
-    whole = n * _A_ROW_AT_ONCE if device.type == "cpu" else 0
-    return always + max(others, whole), always + max(others, int(reached * _A_REACHED))
+    return -n * math.expm1(-draws / n)
 
 
-def _check_room(needed: int, budget: int, was_said: bool) -> None:
-    """Refuse a fit that the leanest way has no room for."""
-    if needed > budget and was_said:
-        remedy = "Allow more, or fit to fewer rows."
+def _check_room(needed: int, budget: int, resources: ResourceConfig) -> None:
+    """Refuse a fit that the leanest way has no room for, where somebody has said how much there is."""
+    if needed > budget and resources.memory is not None:
+        fewer = "" if resources.jobs == 1 else "search with fewer jobs, "
+        remedy = f"Allow more, {fewer}or fit to fewer rows."
         raise bad_value("memory", "ResourceConfig", f"at least {_gib(needed)} here", _gib(budget), remedy)
 
 

@@ -23,6 +23,9 @@ _LARGEST = float(np.finfo(np.float32).max) / 4
 def read_rows(classifier: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
     """Return the rows as a dense array of float64 or float32, or say what is wrong.
 
+    An array of either is not copied. Numbers that float32 holds exactly, such as those of float16, become
+    float32: in float64 they would need four times the memory of float16, and be no other numbers.
+
     Parameters
     ----------
     classifier : BaseEstimator
@@ -36,7 +39,7 @@ def read_rows(classifier: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArra
         classifier,
         X,
         accept_sparse="csr",
-        dtype=[np.float64, np.float32],
+        dtype=np.float32 if _fits_float32(X) else [np.float64, np.float32],
         ensure_min_samples=2 if reset else 1,
         reset=reset,
     )
@@ -50,6 +53,12 @@ def read_rows(classifier: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArra
     if largest > _LARGEST:
         raise bad_value("X", "DAHGNNClassifier", "in the range of float32", f"{largest:g}")
     return np.ascontiguousarray(rows)
+
+
+def _fits_float32(X: object) -> bool:
+    """Tell whether an array is of a kind whose numbers float32 holds exactly; a DataFrame has many kinds."""
+    kind = getattr(X, "dtype", None)
+    return isinstance(kind, np.dtype) and np.can_cast(kind, np.float32)
 
 
 class MappedFile:

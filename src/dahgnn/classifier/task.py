@@ -208,7 +208,8 @@ def begin(parameters: Parameters, table: LabelledTable, tell: Teller) -> Iterato
     with contextlib.ExitStack() as stack:
         world = stack.enter_context(join_world(parameters.device))
         generator = share(world, check_random_state(parameters.values["random_state"]))
-        plan = parameters.plan(len(table.rows), table.rows.shape[1], len(table.classes), world)
+        (n, d), labels = table.rows.shape, int((table.labels >= 0).sum())
+        plan = parameters.plan(n, d, len(table.classes), labels, world)
         settings = parameters.digest(table.labels, table.sample_weight, plan)
         check_same(world, settings, "labels and settings")
         for sentence in plan.describe() if plan.is_large else ():

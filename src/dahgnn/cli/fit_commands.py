@@ -32,12 +32,14 @@ def run_fit(options: argparse.Namespace) -> None:
 
     folder = options.out or _default_folder(options.table)
     chosen = _read_fit_options(options)
+    is_first = int(os.environ.get("RANK", "0")) == 0  # of torchrun's processes; it speaks and writes for all
     if options.dry_run:
         if options.json:
             raise ValueError("A dry run has no JSON. Got --dry-run and --json. Leave one of them out.")
-        _dry_run(options.table, chosen)
+        if is_first:
+            _dry_run(options.table, chosen)
         return
-    if int(os.environ.get("RANK", "0")) > 0:  # the first process of torchrun speaks and writes for all
+    if not is_first:
         with contextlib.suppress(EndedElsewhereError, LostProcessError), join_world_of(chosen) as world:
             fit_beside(options.table, chosen, world)
         return
@@ -95,10 +97,11 @@ def _read_resources(options: argparse.Namespace) -> ResourceConfig:
 def _dry_run(path: Path, chosen: FitOptions) -> None:
     """Say what is understood of a table, all that is wrong with it, and what a fit would need."""
     from dahgnn.cli.survey_text import describe_survey
+    from dahgnn.report.fit_options import count_processes
     from dahgnn.report.fit_plan import survey_and_plan
     from dahgnn.tables.messages import combined_error
 
-    survey, plan = survey_and_plan(path, chosen)
+    survey, plan = survey_and_plan(path, chosen, count_processes())
     print(describe_survey(survey))
     if plan:
         print("\n" + "\n".join(map(printable, plan)))

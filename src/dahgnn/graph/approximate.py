@@ -27,6 +27,7 @@ from dahgnn.graph.exact import exact_scale
 from dahgnn.graph.faiss_index import KINDS, FaissIndex
 from dahgnn.graph.nearest import Neighbors
 from dahgnn.graph.recall import Sample, SearchReport, raise_effort
+from dahgnn.kernels.cpu.memory import release_memory
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +113,7 @@ class ApproximateSearch:
             if report.recall < self.recall and self.kind != "ivf":
                 _say_too_few(report, self.recall)
                 self.kind, self._index, self._tuned = "ivf", None, {}
+                del search  # memory need not have room for both indexes
                 return self._search(k)
             _check_reached(report, self.recall)
             self._tuned[k] = search, report
@@ -161,19 +163,26 @@ def build_tuned(
     search, report = tuned("ivf" if wanted == "auto" else wanted)
     if report.recall < recall and wanted == "hnsw":
         _say_too_few(report, recall)
+        del search  # memory need not have room for both indexes
+        release_memory()
         search, report = tuned("ivf")
     if wanted != "auto":
         _check_reached(report, recall)
         return search, report
-    distances = search.index.distances(search.effort)
+    effort, distances = search.effort, search.index.distances(search.effort)
     if distances <= min(_MANY_DISTANCES, len(points) / _AS_FAST):
         return search, report
-    other, its_report = tuned("hnsw")
+    del search
+    release_memory()
+    search, its_report = tuned("hnsw")
     if its_report.recall >= recall:
-        return other, its_report
+        return search, its_report
+    del search
+    release_memory()
     if distances > len(points) / _AS_FAST:
         return None, SearchReport(backend="exact", k=k)
-    return search, report
+    # The same rows and the same seed give the same lists.
+    return MeasuredSearch(build_index("ivf", points, copies, seed), points, scale, effort), report
 
 
 def _say_too_few(report: SearchReport, recall: float) -> None:

@@ -13,9 +13,10 @@ from dahgnn.config import SEARCH_NAMES
 
 logger = logging.getLogger(__name__)
 
-# Seconds for each product of two numbers in an exact search, n² d in all: measured as 27 s for 70,000 × 784
-# on two cores. On an H200 it is an estimate: it computes 50 times as many.
-_EXACT, _EXACT_ON_GPU = 7e-12, 1.4e-13
+# Seconds for each product of two numbers in an exact search, n² d in all: measured for 70,000 × 784 as 27 s
+# on two cores, and as 0.23 s on an H200 (docs/notes/speed.md). A GPU takes a part of that to choose the
+# nearest, so that rows of few columns take it longer than this says.
+_EXACT, _EXACT_ON_GPU = 7e-12, 6e-14
 # Seconds for each number of the lists that FAISS goes through, measured as 7.6 s for 300,000 × 64 with eight
 # probes on two cores: they come from memory one row at a time, and are in no cache.
 _LISTED = 4e-10
@@ -25,6 +26,13 @@ _CORES = 2
 _PROBES = 16
 # Lists of an index, as a multiple of √n.
 LISTS = 4
+# Links of a row in an HNSW graph, rows that are looked at when it gets them, and rows that a walk is expected
+# to keep in view.
+LINKS, CARE, _WIDTH = 16, 60, 64
+# Seconds for a row that a walk comes to, besides those for its numbers: memory is read at random. It follows
+# from two graphs that were built and walked on two cores: 70,000 × 784 with 32 rows in view took 30 s (recall
+# 0.993), and 300,000 × 64 with 64 rows in view 29 s (recall 0.967).
+_VISITED = 4e-8
 # Rows from which on a user is told that the exact search takes long.
 _MANY = 500_000
 # Bytes that a row needs on a GPU besides its features, which are there twice: a list of the nearest.
@@ -45,6 +53,12 @@ def ivf_seconds(n: int, d: int, probes: int = _PROBES) -> float:
     products = _EXACT * (2 * n * lists * d * 2 + 10 * 48 * lists**2 * d * 2)
     scanned = _LISTED * n * min(probes * n / lists, n) * d
     return (products + scanned) * _CORES / torch.get_num_threads()
+
+
+def hnsw_seconds(n: int, d: int, width: int = _WIDTH) -> float:
+    """Estimate how long FAISS takes on the CPU to link n rows, in one thread, and to walk for all of them."""
+    linked, walked = n * CARE * LINKS, n * width * LINKS / torch.get_num_threads()
+    return (linked + walked) * (_LISTED * d + _VISITED)
 
 
 def choose_search(n: int, d: int, device: torch.device | str = "cpu", wanted: str = "auto") -> str:

@@ -23,15 +23,12 @@ from torch import Tensor
 
 from dahgnn.files.atomic import replacing
 from dahgnn.files.tensors import read_tensors, write_tensors
-from dahgnn.graph.choice import LISTS
+from dahgnn.graph.choice import CARE, LINKS, LISTS
 
 # Numbers of the features that go to FAISS at a time.
 _NUMBERS = 1 << 22
 # Rows of a list that k-means learns its centre from. FAISS warns below 39.
 _ROWS_A_LIST = 48
-# Links of a row, and rows that are looked at when it gets them: with these, FAISS takes 30 s for the 70,000 ×
-# 784 numbers of MNIST on two cores, and finds 0.993 of the ten nearest.
-_LINKS, _CARE = 16, 60
 # Rows that a walk keeps in view at the most: with more it takes longer than to compare all.
 _WIDEST_WALK = 2048
 
@@ -235,8 +232,8 @@ class _Hnsw:
         # With one thread alone it is certain that rows get their links one after the other, so that the same
         # rows give the same links.
         with _threads(1) as faiss:
-            index = faiss.IndexHNSWFlat(blocks.width, _LINKS)
-            index.hnsw.efConstruction = _CARE
+            index = faiss.IndexHNSWFlat(blocks.width, LINKS)
+            index.hnsw.efConstruction = CARE
             index.hnsw.rng = faiss.RandomGenerator(seed % 2**31)
             for _, rows in blocks:
                 index.add(rows)
@@ -256,10 +253,10 @@ class _Hnsw:
         return int(min(_WIDEST_WALK, index.ntotal))
 
     def describe(self, index: Any, effort: int) -> dict[str, int]:  # noqa: ARG002
-        return {"links": _LINKS, "care": _CARE, "width": effort}
+        return {"links": LINKS, "care": CARE, "width": effort}
 
     def distances(self, index: Any, effort: int) -> float:  # noqa: ARG002
-        return float(effort * _LINKS)
+        return float(effort * LINKS)
 
     def order(self, index: Any) -> Tensor | None:  # noqa: ARG002
         return None

@@ -104,7 +104,7 @@ def fit_table(
             owned = nullcontext() if was_there else owning(folder)
             return fit_large_table(source, folder, options, observer, owned, world)
         with failing_together(world):
-            table = _read(path, folder, options, observer)
+            table = _read(path, folder, options, observer, world.size)
             if not was_there:  # a table that teaches nothing has left no folder
                 stack.enter_context(owning(folder))
         shares = complete_shares(options.class_prior, table.labels or ())
@@ -128,7 +128,7 @@ def fit_beside(path: Path, options: FitOptions, world: World) -> None:
     _fit(table, labels, replace(options, class_prior=shares), SilentObserver())
 
 
-def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> Table:
+def _read(path: Path, folder: Path, options: FitOptions, observer: Observer, processes: int) -> Table:
     """Read the table, and refuse what no fit can learn from and what the results would replace."""
     beside = [Path(name) for name in (options.label, options.id) if name]  # of arrays these are files
     given = [] if options.hyperedges is None else [options.hyperedges]
@@ -140,8 +140,8 @@ def _read(path: Path, folder: Path, options: FitOptions, observer: Observer) -> 
     table = survey.table
     if table is None:
         raise combined_error(path, survey.problems)
-    n, d = table.features.shape
-    plan = plan_fit(n, d, len({*(table.labels or ()), None}) - 1, options)
+    (n, d), labels = table.features.shape, [label for label in table.labels or () if label is not None]
+    plan = plan_fit(n, d, len(set(labels)), len(labels), options, processes)
     for sentence in plan.describe() if plan.is_large else ():
         observer.note(sentence)
     return table

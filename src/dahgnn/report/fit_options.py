@@ -12,7 +12,7 @@ from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.parameters import Parameters
 from dahgnn.classifier.plan import Plan
 from dahgnn.config import ResourceConfig
-from dahgnn.distributed import join_world
+from dahgnn.distributed import join_world, processes_of_torchrun
 from dahgnn.tables.planning import Choices
 from dahgnn.tables.sources import Reading
 from dahgnn.world import ALONE, World
@@ -85,9 +85,24 @@ def make_classifier(options: FitOptions) -> DAHGNNClassifier:
     )
 
 
-def plan_fit(n: int, d: int, n_classes: int, options: FitOptions) -> Plan:
-    """Return which way a fit of n rows and d features goes."""
-    return Parameters.of(make_classifier(options)).plan(n, d, n_classes, ALONE)
+def plan_fit(n: int, d: int, n_classes: int, labels: int, options: FitOptions, processes: int = 1) -> Plan:
+    """Return which way a fit goes.
+
+    Parameters
+    ----------
+    n, d, n_classes, labels : int
+        Rows, features, classes, and rows that have a label.
+    options : FitOptions
+        What the user chose.
+    processes : int
+        How many processes fit together. None of them waits for another one here.
+    """
+    return Parameters.of(make_classifier(options)).plan_for(n, d, n_classes, labels, processes)
+
+
+def count_processes() -> int:
+    """Return how many processes `join_world_of` joins, without joining them."""
+    return processes_of_torchrun() if "RANK" in os.environ else 1
 
 
 def join_world_of(options: FitOptions) -> AbstractContextManager[World]:

@@ -15,24 +15,36 @@ from dahgnn.tables.table import Survey
 _BYTES_A_NUMBER = 4
 
 
-def survey_and_plan(path: Path, options: FitOptions) -> tuple[Survey | LargeSurvey, list[str]]:
+def survey_and_plan(
+    path: Path, options: FitOptions, processes: int = 1
+) -> tuple[Survey | LargeSurvey, list[str]]:
     """Return what was understood of a table, and in sentences what a fit of it would need.
 
     There is no plan where something is wrong with the table.
+
+    Parameters
+    ----------
+    path : Path
+        The table.
+    options : FitOptions
+        What the fit would do.
+    processes : int
+        How many processes would fit together.
     """
     source = open_large(path, options.reading) if path.exists() else None
     if source is None:
         survey = survey_fit(path, options)
         if survey.table is None:
             return survey, []
-        n_classes = len({label for label in survey.labels or () if label is not None})
+        labels = [label for label in survey.labels or () if label is not None]
         n, d = survey.table.features.shape
-        return survey, plan_fit(n, d, n_classes, options).describe()
+        return survey, plan_fit(n, d, len(set(labels)), len(labels), options, processes).describe()
     with Scratch(working_folder(options)) as scratch:
         large = survey_large_fit(source, options, scratch)
     if large.problems or large.labels is None:
         return large, []
-    plan = plan_fit(source.n_rows, large.width, len(large.labels.classes), options)
+    known = large.labels
+    plan = plan_fit(source.n_rows, large.width, len(known.classes), known.n_labelled, options, processes)
     size = source.n_rows * large.width * _BYTES_A_NUMBER / 2**30
     kept = f"The features of the table, {size:.1f} GiB, are a file in {working_folder(options)}."
     return large, [*plan.describe(), kept]

@@ -105,7 +105,10 @@ def fit_large_table(
             for note in survey.notes:
                 observer.note(note)
             labels = _labels_of(survey)
-            for sentence in plan_fit(source.n_rows, survey.width, len(labels.classes), options).describe():
+            n_classes = len(labels.classes)
+            sizes = source.n_rows, survey.width, n_classes, labels.n_labelled
+            plan = plan_fit(*sizes, options, world.size)
+            for sentence in plan.describe():
                 observer.note(sentence)
         _check_alike(world, survey)
         with observer.phase(f"Read {source.n_rows:,} rows") as progress:

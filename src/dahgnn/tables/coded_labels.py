@@ -50,6 +50,11 @@ class CodedLabels:
         names = text_array([*self.classes, None])
         return np.asarray(names[self.codes.numpy()[rows]])  # −1 is the last one
 
+    @property
+    def n_labelled(self) -> int:
+        """How many rows have a label."""
+        return sum(count for label, count in self.counts.items() if label is not None)
+
     def labelled(self) -> NDArray[np.int64]:
         """Return the numbers of all labelled rows."""
         codes = self.codes.numpy()

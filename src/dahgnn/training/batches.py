@@ -45,7 +45,8 @@ class BatchRoom:
     hypergraph : Hypergraph
         The hypergraph of the same nodes, on the CPU; its tensors may be file-backed.
     config : TrainingConfig
-        The schedule, of which ``patience`` plays no part. An epoch has each labelled node once.
+        The schedule, of which ``patience`` plays no part. An epoch has each labelled node once, or
+        as many as `Sampling.updates` allows.
     device : torch.device
         Where to train.
     sampling : Sampling
@@ -158,7 +159,7 @@ class BatchUpdates:
     ) -> None:
         self.room, self.network, self.propagated, self.seed = room, network, propagated, seed
         self.labelled = _counting(labelled)
-        self.updates_an_epoch = max(-(-len(self.labelled.nodes) // room.sampling.batch), 1)
+        self.updates_an_epoch = room.sampling.count_updates(len(self.labelled.nodes))
         self.optimizer = Adam(list(network.parameters()), room.config, self.updates_an_epoch)
         config, weight = network.config, network.attention1.weight
         self.ranges = Ranges((config.heads, 1), room.device, weight.dtype, room.world)
@@ -228,11 +229,7 @@ class BatchUpdates:
 
     def _find(self, step: int) -> _Batch:
         """Return what an update needs, which follows from its number alone."""
-        epoch, place = divmod(step, self.updates_an_epoch)
-        count, size = len(self.labelled.nodes), self.room.sampling.batch
-        order = np.random.default_rng([self.seed, epoch]).permutation(count)
-        whole = torch.from_numpy(order[place * size : (place + 1) * size])
-        world = self.room.world
+        world, whole = self.room.world, self._draw(step)
         part = whole.tensor_split(world.size)[world.rank]
         weights = self.labelled.weights
         weight = float(len(part) if weights is None else weights[part].double().sum())
@@ -246,7 +243,23 @@ class BatchUpdates:
                 reaches = sampler.around(targets, tuple(self.room.sampling.fan_out), step)
             nodes = self.propagated.nodes.index_select(0, reaches[0].nodes)
             hyperedges = self.propagated.hyperedges.index_select(0, reaches[0].hyperedges)
-        return _Batch(reaches, nodes, hyperedges, labelled, weight, len(whole) / count)
+        start = step - step % self.updates_an_epoch
+        drawn = self._drawn_before(start + self.updates_an_epoch) - self._drawn_before(start)
+        return _Batch(reaches, nodes, hyperedges, labelled, weight, len(whole) / drawn)
+
+    def _draw(self, step: int) -> Tensor:
+        """Return the places of the labelled nodes of an update, in all processes together."""
+        count, size = len(self.labelled.nodes), self.room.sampling.batch
+        # In each turn, which is an epoch where the labelled nodes are few, every one is drawn once.
+        turn, place = divmod(step, self.room.sampling.count_batches(count))
+        order = np.random.default_rng([self.seed, turn]).permutation(count)
+        return torch.from_numpy(order[place * size : (place + 1) * size])
+
+    def _drawn_before(self, step: int) -> int:
+        """Return how many labelled nodes all updates before this one have drawn; one may be several times."""
+        count, size = len(self.labelled.nodes), self.room.sampling.batch
+        turn, place = divmod(step, self.room.sampling.count_batches(count))
+        return turn * count + min(place * size, count)
 
     def update(self, batch: _Batch) -> None:
         """Update the weights by what was prepared for the next step."""

@@ -13,6 +13,9 @@ from dahgnn.threads import threads_beside
 
 # What an update looks at by default: of a node some hyperedges, and of these all members.
 FAN_OUT: tuple[FanOut, FanOut] = ((4, None), (4, None))
+# Updates of an epoch at the most, by default: a usual training of 28 epochs then has 896 at the most, while
+# one of all rows at once does with 28.
+MOST_UPDATES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,9 @@ class Sampling:
     fan_out : sequence of (int or None, int or None)
         For the first and for the second attention layer: the most hyperedges of a node, and the most members
         of a hyperedge, that are looked at; None is all of them.
+    updates : int
+        Updates of an epoch at the most. Where the labelled rows make more batches than that, an epoch goes on
+        where the last one ended, and comes back to a row when all have had their turn.
     prefetch : int
         Batches that are prepared in the background while the network trains; 0 prepares none.
     workers : int, optional
@@ -40,11 +46,13 @@ class Sampling:
 
     batch: int = 128
     fan_out: Sequence[FanOut] = FAN_OUT
+    updates: int = MOST_UPDATES
     prefetch: int = 2
     workers: int | None = None
 
     def __post_init__(self) -> None:
         check_count("batch", self.batch, "Sampling")
+        check_count("updates", self.updates, "Sampling")
         check_count("prefetch", self.prefetch, "Sampling", low=0)
         if self.workers is not None:
             check_count("workers", self.workers, "Sampling")
@@ -58,6 +66,20 @@ class Sampling:
         for each in (number for pair in pairs for number in pair if number is not None):
             check_count("fan_out", each, "Sampling")
         object.__setattr__(self, "fan_out", pairs)
+
+    def count_updates(self, labelled: int) -> int:
+        """Return how many updates an epoch has where so many labelled rows train.
+
+        Examples
+        --------
+        >>> Sampling(batch=128).count_updates(1000), Sampling(batch=128).count_updates(1_000_000)
+        (8, 32)
+        """
+        return min(self.updates, self.count_batches(labelled))
+
+    def count_batches(self, labelled: int) -> int:
+        """Return how many batches it takes until each of so many labelled rows has had its turn."""
+        return max(-(-labelled // self.batch), 1)
 
     def count_workers(self, device: torch.device) -> int:
         """Return how many threads prepare batches for a device."""
