@@ -13,6 +13,9 @@ from dahgnn.threads import threads_beside
 
 # What an update looks at by default: of a node some hyperedges, and of these all members.
 FAN_OUT: tuple[FanOut, FanOut] = ((4, None), (4, None))
+# The most neighbours that make a density. Similarities between 0 and 1 have a deviation of at most a half, so
+# that the mean of so many is right to a 32nd.
+NEIGHBOURS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,9 @@ class Sampling:
     fan_out : sequence of (int or None, int or None)
         For the first and for the second attention layer: the most hyperedges of a node, and the most members
         of a hyperedge, that are looked at; None is all of them.
+    neighbours : int or None
+        The most neighbours of a node that its density is made of while training; None is all of them. Of
+        nodes that have more, so many are drawn once, and stand for all.
     prefetch : int
         Batches that are prepared in the background while the network trains; 0 prepares none.
     workers : int, optional
@@ -40,14 +46,16 @@ class Sampling:
 
     batch: int = 128
     fan_out: Sequence[FanOut] = FAN_OUT
+    neighbours: int | None = NEIGHBOURS
     prefetch: int = 2
     workers: int | None = None
 
     def __post_init__(self) -> None:
         check_count("batch", self.batch, "Sampling")
         check_count("prefetch", self.prefetch, "Sampling", low=0)
-        if self.workers is not None:
-            check_count("workers", self.workers, "Sampling")
+        for name in ("neighbours", "workers"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), "Sampling")
         try:
             pairs = tuple((hyperedges, members) for hyperedges, members in self.fan_out)
         except (TypeError, ValueError):
