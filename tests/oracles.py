@@ -4,6 +4,7 @@ Written from the paper and not from the package, of which only the list of each 
 centre, its weight and those of its members are used. Everything is float64 and differentiable.
 """
 
+import itertools
 import math
 import random
 
@@ -25,6 +26,12 @@ def elu(value):
 
 def members(hypergraph):
     return [hypergraph.members(k).tolist() for k in range(hypergraph.n_hyperedges)]
+
+
+def lists_of(segments, names):
+    """The lists of segments in order, with the numbers that things have in the whole."""
+    bounds = segments.offsets.tolist()
+    return [sorted(names[segments.indices[a:b]].tolist()) for a, b in itertools.pairwise(bounds)]
 
 
 def incidence_matrix(hypergraph):

@@ -64,6 +64,13 @@ def test_a_row_of_fits_has_a_cell_for_each_column():
     assert cells == {row.count("|") for row in results.FIT_TABLE_HEAD.splitlines()}
 
 
+def test_a_line_of_fits_without_the_accuracy_on_new_rows_stays_readable():
+    earlier = {name: value for name, value in FIT_LINE.items() if name != "new_accuracy"}
+    assert results.fit_table_row(earlier) == (
+        "| 1,000 | DAHGNNClassifier, ours | 6.00 | 0.500 | 95.2 | – | 1.00 | 3.00 |"
+    )
+
+
 def test_the_notes_of_fits_say_what_they_were_given():
     notes = results.fit_table_notes([FIT_LINE, FIT_LINE | {"networks": 1, "others": 1.31}])
     assert notes.startswith("2 CPU threads; torch 2.11; random data. Medians of 3 fits in turn")

@@ -506,7 +506,9 @@ def test_it_says_what_it_does(iris, caplog):
     assert said[-1] == classifier.decision_
     combined = say_combination(classifier.combination_)
     assert classifier.decision_ == (
-        "Columns have one scale; neighbours come from an exact search; 2 networks trained on all rows at once; "
+        "Columns have one scale; the 10 nearest neighbours by local scale come from an exact search; "
+        "2 networks trained on all rows at once; "
+        f"{len(classifier.held_out_indices_)} of {len(classifier.labelled_indices_)} labels were held out; "
         f"labels come from {combined}"
     )
 
@@ -602,7 +604,7 @@ def test_a_fit_that_fails_leaves_the_last_one(iris):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-@pytest.mark.parametrize("place", ["fitting.learn_stack", "estimator.say_combination"])
+@pytest.mark.parametrize("place", ["fitting.learn_stack", "decision.say_combination"])
 def test_a_fit_that_ends_after_its_networks_leaves_the_last_one(iris, monkeypatch, error, place):
     features, labels = iris
     classifier = DAHGNNClassifier(**QUICK).fit(features, hide(labels))
@@ -1007,8 +1009,10 @@ def test_labels_spread_over_a_hypergraph_of_ones_own_as_far_as_it_tells_somethin
         assert keep == 1 or (misled.predict(rows + 0.01) == labels).mean() > 0.9
     led = DAHGNNClassifier(**QUICK).fit(junk, hide(labels, 8), hypergraph=truth)
     assert (led.transduction_ == labels).mean() > 0.9
-    said = "columns have one scale; no neighbours were added to the given hyperedges; 2 networks trained"
-    assert said in led.decision_.lower()
+    assert led.decision_.startswith(
+        "Columns have one scale; no row got the 10 nearest neighbours by local scale beside the given "
+        "hyperedges; Poisson learning on neighbours by plain distance has no part; 2 networks trained"
+    )
 
 
 @pytest.mark.parametrize(
@@ -1201,7 +1205,7 @@ def test_codes_of_categories_get_a_column_each(coded, caplog):
     assert found.decision_.startswith("8 of 8 columns hold codes of categories (0, 1, 2, 3, 4, …)")
     assert found.decision_ in caplog.text
     plain = DAHGNNClassifier(**QUICK, scale="whole").fit(rows, given)
-    assert plain.decision_.startswith("Columns have one scale; neighbours come from an exact search;")
+    assert plain.decision_.startswith("Columns have one scale; the 10 nearest neighbours by local scale")
     unknown = given < 0
     right, before = (np.mean(each.transduction_[unknown] == labels[unknown]) for each in (found, plain))
     assert right > before + 0.1

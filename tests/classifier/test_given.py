@@ -44,19 +44,19 @@ def rows_of(features, weights=None):
     )
 
 
-def adopt(features, hyperedges, splits=SPLITS, **settings):
+def adopt(features, hyperedges, splits=SPLITS, metric="euclidean", **settings):
     hypergraph = Hypergraph.from_hyperedges([each.tolist() for each in hyperedges], n_nodes=N)
     settings = {"choose_scale": True} | settings
-    return hypergraph, adopt_hypergraph(
-        rows_of(features), hypergraph, splits, 5, "euclidean", CPU, **settings
-    )
+    return hypergraph, adopt_hypergraph(rows_of(features), hypergraph, splits, 5, metric, CPU, **settings)
 
 
 def test_nothing_is_added_where_features_are_noise():
     covered = [*PURE, *(np.flatnonzero((label == LABELS) & (np.arange(N) >= 44)) for label in (0, 1, 2))]
     given, found = adopt(NOISE, covered)
     assert found.surroundings.hypergraph is given
-    assert found.decision.startswith("no neighbours were added")
+    assert found.decision == (
+        "no row got the 5 nearest neighbours by plain distance beside the given hyperedges"
+    )
     expected = share_hyperedges(given).toarray()
     np.testing.assert_allclose(found.surroundings.graphs.chosen.similarities.toarray(), expected)
 
@@ -64,7 +64,9 @@ def test_nothing_is_added_where_features_are_noise():
 def test_neighbours_are_added_where_they_help():
     mixed = [np.arange(start, start + 6) for start in range(0, N, 6)]
     given, found = adopt(BLOBS, mixed)
-    assert found.decision.startswith("all rows got their nearest neighbours")
+    assert found.decision.startswith(
+        "all rows got the 5 nearest neighbours by plain distance beside the given"
+    )
     assert found.surroundings.hypergraph.n_hyperedges == given.n_hyperedges + N
     near = SimilarityGraph.from_neighbors(build_search(found.given.features).among(5))
     added = near.similarities.toarray() / near.degrees.mean()
@@ -98,6 +100,13 @@ def test_the_least_loss_decides(monkeypatch):
 def test_without_held_out_labels_all_get_neighbours():
     _, found = adopt(NOISE, PURE, [Split(train=range(30), validation=[], test=[])])
     assert found.decision.startswith("all rows")
+
+
+def test_with_local_scale_it_is_said_that_plain_neighbours_have_no_expert():
+    _, found = adopt(BLOBS, PURE, metric="local-scale")
+    assert found.surroundings.graphs.plain is None
+    assert "nearest neighbours by local scale" in found.decision
+    assert found.decision.endswith("; Poisson learning on neighbours by plain distance has no part")
 
 
 def test_words_count_by_tf_idf_where_that_helps():

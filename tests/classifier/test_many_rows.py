@@ -90,7 +90,7 @@ def test_approximate_neighbours_serve_as_well(table, usual, search):
     assert told[-1] == (1, 1)  # of its shards
     assert found.plan_.search == found.search_.backend == search
     assert found.search_.recall >= 0.98  # which is measured on all rows, being few
-    assert f"neighbours come from {found.search_.describe()}" in found.decision_
+    assert f"the 10 nearest neighbours by local scale come from {found.search_.describe()}" in found.decision_
     assert right(found, table) > right(usual, table) - 0.02
     surroundings = DAHGNNClassifier(resources=ResourceConfig(search=search)).surroundings(table[0])
     assert surroundings.report.backend == search

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from dahgnn.classifier.rows import MappedFile, read_rows
+from dahgnn.files.mapped import tensor_of_mapped
 from dahgnn.graph.scaling import choose_scaling
 
 
@@ -69,12 +70,12 @@ def test_numbers_beyond_single_precision_are_refused():
 @pytest.fixture
 def mapped(tmp_path):
     np.save(tmp_path / "rows.npy", np.ones((100, 4)))
-    return np.load(tmp_path / "rows.npy", mmap_mode="r")
+    return np.load(tmp_path / "rows.npy", mmap_mode="c")
 
 
 def test_a_mapped_file_that_was_cut_is_refused_before_it_is_read(mapped):
     os.truncate(mapped.filename, 1000)
-    for rows in (mapped, np.asarray(mapped)):
+    for rows in (mapped, mapped[50:], np.asarray(mapped), tensor_of_mapped(mapped)[:, 1:]):
         with pytest.raises(ValueError, match=r"rows.npy must have 3,328 bytes, .* Got 1,000. Write it anew"):
             MappedFile(rows)
 

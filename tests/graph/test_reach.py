@@ -1,22 +1,15 @@
 """What nodes hear from: all of it by loops, or a sample that no company changes."""
 
-import itertools
-
 import pytest
 import torch
-from oracles import HYPERGRAPHS, members, neighbours, normal
+from oracles import HYPERGRAPHS, lists_of, members, neighbours, normal
 
 from dahgnn import Hypergraph
-from dahgnn.graph.reach import Neighbourhoods, Numbers, Sampler, both_orders, draw_places
+from dahgnn.graph.density_neighbours import FewNeighbours, Neighbourhoods
+from dahgnn.graph.reach import Numbers, Sampler, both_orders
 from dahgnn.kernels.incidence import Segments
 
 ALL = (None, None)
-
-
-def lists_of(segments, names):
-    """The lists of segments, with the numbers that things have in the whole."""
-    bounds = segments.offsets.tolist()
-    return [sorted(names[segments.indices[a:b]].tolist()) for a, b in itertools.pairwise(bounds)]
 
 
 @pytest.mark.parametrize("name", HYPERGRAPHS)
@@ -76,25 +69,35 @@ def test_no_more_are_taken_than_may_be_and_shares_say_how_many():
     assert reach.neighbours is None
 
 
-def test_places_are_different_and_have_the_same_chance():
-    numbers, counts = torch.arange(20_000), torch.full((20_000,), 11)
-    places = draw_places(numbers, counts, 4, 3, 1 << 16, 9)
-    assert (places.diff() > 0).all()
-    shares = places.flatten().bincount(minlength=11) / len(numbers)
-    # Five deviations of a share of 4/11 among 20,000.
-    torch.testing.assert_close(shares, torch.full((11,), 4 / 11), atol=0.017, rtol=0)
-    assert len({tuple(each) for each in places.tolist()}) > 100
-
-
-def test_a_node_in_a_million_hyperedges_takes_no_more_than_others():
+@pytest.mark.parametrize("kind", [None, "centre", "shared"])
+def test_a_node_in_a_million_hyperedges_takes_no_more_than_others(kind):
     count = 1_000_000
     nodes = torch.stack([torch.zeros(count, dtype=torch.int64), torch.arange(1, count + 1)], 1).flatten()
     hypergraph = Hypergraph.from_incidence(
         nodes, torch.arange(count).repeat_interleave(2), n_nodes=count + 1, n_hyperedges=count
     )
-    below, above = Sampler(hypergraph, None, 0).around(torch.tensor([0]), ((3, None), (4, None)), 0)
-    assert len(above.hyperedges) == 4
-    assert len(below.hyperedges) <= 4 + 3 + 4
+    few = None if kind is None else FewNeighbours(Neighbourhoods(hypergraph, kind), 16)
+    sampler = Sampler(hypergraph, kind, 0, few)
+    for target in (0, 77):  # the node itself, and one that merely shares a hyperedge with it
+        below, above = sampler.around(torch.tensor([target]), ((3, None), (4, None)), 0)
+        assert len(above.hyperedges) <= 4
+        # The second layer hears from 5 nodes and their neighbours, and each of these takes 3 hyperedges.
+        assert len(above.nodes) <= 5 + (0 if kind is None else 16 + 4)
+        assert len(below.hyperedges) <= len(above.hyperedges) + 3 * len(above.nodes)
+        assert len(below.nodes) <= 2 * len(below.hyperedges) + len(above.nodes) + 16
+
+
+def test_all_densities_are_of_the_same_neighbours_in_any_company():
+    hypergraph = HYPERGRAPHS["ragged"]()
+    few = FewNeighbours(Neighbourhoods(hypergraph, "shared"), 2)
+    found = {}
+    for seed, step, targets in ((0, 0, [0, 3, 5]), (0, 9, [3]), (4, 1, list(range(hypergraph.n_nodes)))):
+        for reach in Sampler(hypergraph, "shared", seed, few).around(torch.tensor(targets), (ALL, ALL), step):
+            shares = torch.ones(reach.senders) if reach.neighbour_shares is None else reach.neighbour_shares
+            named = zip(lists_of(reach.neighbours, reach.nodes), shares.tolist(), strict=True)
+            for node, density in zip(reach.nodes[: reach.senders].tolist(), named, strict=True):
+                assert found.setdefault(node, density) == density
+    assert any(share < 1 for _, share in found.values())
 
 
 def test_targets_in_no_hyperedge_hear_nothing():
@@ -102,19 +105,6 @@ def test_targets_in_no_hyperedge_hear_nothing():
     below, above = Sampler(hypergraph, "shared", 0).around(torch.tensor([2]), (ALL, ALL), 0)
     assert len(above.hyperedges) == len(below.hyperedges) == 0
     assert (above.nodes.tolist(), above.senders) == ([2], 0)
-
-
-@pytest.mark.parametrize("name", ["uniform", "centred", "ragged", "isolated"])
-@pytest.mark.parametrize("kind", ["centre", "shared"])
-@pytest.mark.parametrize("most", [1, 3, 1000])
-def test_blocks_have_all_nodes_and_their_neighbours(name, kind, most):
-    hypergraph = HYPERGRAPHS[name]()
-    found = Neighbourhoods(hypergraph, kind)
-    blocks = list(found.blocks(most))
-    assert torch.cat(blocks).tolist() == list(range(hypergraph.n_nodes))
-    everything = torch.arange(hypergraph.n_nodes)
-    near = [each for nodes in blocks for each in lists_of(found.of(nodes), everything)]
-    assert near == [sorted(each) for each in neighbours(hypergraph, kind)]
 
 
 def test_both_orders_are_those_of_the_hypergraph():
@@ -139,11 +129,13 @@ def test_numbers_are_given_in_order_and_forgotten():
 
 def test_a_reach_moves_whole():
     hypergraph = HYPERGRAPHS["uniform"]()
-    (reach,) = Sampler(hypergraph, "centre", 0).around(torch.tensor([1]), ((None, 2),), 0)
+    few = FewNeighbours(Neighbourhoods(hypergraph, "centre"), 1)
+    (reach,) = Sampler(hypergraph, "centre", 0, few).around(torch.tensor([1]), ((None, 2),), 0)
     reach.measure()
     there = reach.map(lambda tensor: tensor.to("meta"))
     assert there.nodes.is_meta
     assert there.to_nodes.backward.indices.is_meta
+    assert there.neighbour_shares.is_meta
     assert isinstance(there.neighbours, Segments)
     assert (
         there.to_nodes.forward.longest == reach.to_nodes.forward.longest

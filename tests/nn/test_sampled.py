@@ -3,9 +3,20 @@
 import pytest
 import torch
 from message_cases import attention
-from oracles import HYPERGRAPHS, assert_close, elu, leaky_relu, node_density, normal, softmax_sum
+from oracles import (
+    HYPERGRAPHS,
+    assert_close,
+    cosine,
+    elu,
+    leaky_relu,
+    lists_of,
+    node_density,
+    normal,
+    softmax_sum,
+)
 
 from dahgnn import Hypergraph
+from dahgnn.graph.density_neighbours import FewNeighbours, Neighbourhoods
 from dahgnn.graph.reach import Sampler
 from dahgnn.kernels.protocol import Vectors
 from dahgnn.nn.messages import pass_messages
@@ -62,11 +73,24 @@ def scaled(density, low, high, peak):
     return (density - low) / (high - low) * max(peak, 0)
 
 
+def density_of_some(wx, reach, delta):
+    """By loops: the similarities of the neighbours that are there, by their share of all; None elsewhere."""
+    shares, found = reach.neighbour_shares.tolist(), [None] * len(wx)
+    for place, near in enumerate(lists_of(reach.neighbours, reach.nodes)):
+        node = int(reach.nodes[place])
+        angles = [cosine(wx[node], wx[other]) for other in near]
+        assert shares[place] == 0.5  # three of six
+        found[node] = 2 * sum(angle for angle in angles if angle > delta)
+    return found
+
+
 @pytest.mark.parametrize("backend", ["auto", "reference"])
-def test_a_sample_is_the_equations_on_what_was_taken(backend):
-    """By loops: all neighbours make the density, and those that were taken send."""
+@pytest.mark.parametrize("most", [3, 6])
+def test_a_sample_is_the_equations_on_what_was_taken(backend, most):
+    """By loops: all neighbours make the density, or so many of them, and those that were taken send."""
     hypergraph = Hypergraph.from_features(normal(40, 3), k=6)
-    (reach,) = Sampler(hypergraph, "centre", 5).around(torch.tensor([4, 17, 30]), ((2, 4),), 1)
+    few = FewNeighbours(Neighbourhoods(hypergraph, "centre"), most)
+    (reach,) = Sampler(hypergraph, "centre", 5, few).around(torch.tensor([4, 17, 30]), ((2, 4),), 1)
     leaves, ends = leaves_of(hypergraph, heads=1), ([-1.0, 9.0, 2.0], [-5.0, 80.0, 3.0])
 
     def extremes(step, seen):
@@ -78,7 +102,8 @@ def test_a_sample_is_the_equations_on_what_was_taken(backend):
         nodes, hyperedges = sampled(leaves, reach, attention(0.1), extremes)
     wx, e_term = (each.squeeze(1) for each in leaves[:2])
     from_node, to_node, from_hyperedge = leaves[2:]
-    density = node_density(wx, hypergraph, 0.1, "centre")
+    whole = most == 6
+    density = node_density(wx, hypergraph, 0.1, "centre") if whole else density_of_some(wx, reach, 0.1)
     offsets = reach.to_hyperedges.forward.offsets.tolist()
     new, crowd = [], []
     for place, k in enumerate(reach.hyperedges.tolist()):

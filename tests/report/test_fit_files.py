@@ -14,6 +14,7 @@ from dahgnn.report.fit_files import (
     fit_id,
     owning,
     readable,
+    replace_metrics,
     settle_for_reading,
     write_json,
 )
@@ -204,3 +205,18 @@ def test_a_file_that_may_not_be_read_is_said_so(tmp_path, monkeypatch):
     monkeypatch.setattr("os.open", refuse)
     with pytest.raises(PermissionError, match="Permission denied"):
         readable(tmp_path / "model")
+
+
+def test_metrics_are_replaced_alone_and_whole(tmp_path):
+    for name in FILES:
+        if not name.endswith("/"):
+            (tmp_path / name).write_text(name)
+    replace_metrics(tmp_path, {"fit": "abc"})
+    assert fit_id(tmp_path) == "abc"
+    others = [name for name in FILES if not name.endswith("/") and name != "metrics.json"]
+    assert all((tmp_path / name).read_text() == name for name in others)
+    assert {path.name for path in tmp_path.iterdir()} == {*others, "metrics.json"}
+    with pytest.raises(TypeError):
+        replace_metrics(tmp_path, {"fit": object()})  # no JSON: what was there stays
+    assert fit_id(tmp_path) == "abc"
+    assert {path.name for path in tmp_path.iterdir()} == {*others, "metrics.json"}

@@ -310,6 +310,37 @@ def test_who_is_interrupted_at_the_map_has_the_rest(tmp_path, monkeypatch):
     assert main(["suggest", str(tmp_path / "out"), "-n", "2"]) == 0
 
 
+@pytest.mark.parametrize("step", ["assess", "replace_metrics"])
+def test_who_is_interrupted_at_the_comparison_has_predictions_and_model(tmp_path, monkeypatch, step):
+    def press(*_):
+        raise KeyboardInterrupt
+
+    write(tmp_path / "animals.csv")
+    out = tmp_path / "out"
+    command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--id", "name", "--networks", "1"]
+    command += ["--map", "pca", "--out", str(out)]
+    assert main([*command, "-k", "3"]) == 0
+    earlier = json.loads((out / "metrics.json").read_text())
+    monkeypatch.setattr(f"dahgnn.report.fit_folder.{step}", press)
+    assert main(command) == 130
+    names = {path.name for path in out.iterdir()} - {".lock"}
+    assert names == {
+        "model.safetensors",
+        "predictions.csv",
+        "metrics.json",
+    }  # the page was of the earlier fit
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert (earlier["k"], metrics["k"]) == (3, 10)
+    assert metrics["fit"] == hashlib.sha256((out / "predictions.csv").read_bytes()).hexdigest()
+    assert "assessment" in earlier
+    assert "assessment" not in metrics
+    assert [row["id"] for row in read(out / "predictions.csv")] == [f"x{row}" for row in range(90)]
+    # These refuse a model and predictions that are not of one fit.
+    assert main(["suggest", str(out), "-n", "2"]) == 0
+    assert main(["explain", str(out), "--row", "x40"]) == 0
+    assert main(["predict", str(out), str(tmp_path / "animals.csv"), "--out", str(tmp_path / "new.csv")]) == 0
+
+
 def test_an_interrupted_fit_leaves_the_best_so_far_but_no_older_fit(tmp_path, monkeypatch, capsys):
     write(tmp_path / "animals.csv")
     command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name", "--map", "pca"]

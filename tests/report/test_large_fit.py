@@ -51,6 +51,19 @@ def fitted(data, tmp_path):
     return tmp_path / "fit"
 
 
+def test_who_is_interrupted_at_the_comparison_has_predictions_and_model(data, tmp_path, monkeypatch):
+    def press(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dahgnn.report.large_fit.assess_encoded", press)
+    out = tmp_path / "fit"
+    assert fit(data, out) == 130
+    names = {path.name for path in out.iterdir() if not path.name.startswith(".")}
+    assert names == {"model.safetensors", "metrics.json", "predictions"}
+    assert "assessment" not in json.loads((out / "metrics.json").read_text())
+    assert main(["suggest", str(out), "-n", "2"]) == 0  # it refuses a model that is of another fit
+
+
 def test_a_large_table_goes_in_and_comes_out(data, tmp_path, capsys):
     fitted = tmp_path / "fit"
     assert fit(data, fitted, "--work", str(tmp_path / "work")) == 0

@@ -1,10 +1,14 @@
+import os
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 from part_folders import change_column, write_animals
 
-from dahgnn import open_rows
+from dahgnn import DAHGNNClassifier, open_rows
+from dahgnn.classifier import estimator
+from dahgnn.files.mapped import find_mapped
 from dahgnn.tables.table import read_table
 
 
@@ -16,6 +20,27 @@ def test_an_array_is_mapped_and_its_file_is_never_written_to(tmp_path):
     assert torch.equal(rows, torch.from_numpy(array).flatten(1))
     rows[0] = 5
     assert (tmp_path / "x.npy").read_bytes() == before
+
+
+def test_a_fit_refuses_an_opened_array_that_was_cut_or_changes(tmp_path, monkeypatch):
+    path, labels = tmp_path / "x.npy", np.arange(4000) % 2
+    np.save(path, np.random.default_rng(0).normal(size=(4000, 8)).astype(np.float32))
+    rows = open_rows(path)
+    really = estimator.begin
+
+    def change(*arguments):
+        with path.open("r+b") as file:
+            file.seek(-8, os.SEEK_END)
+            file.write(bytes(8))
+        return really(*arguments)
+
+    monkeypatch.setattr(estimator, "begin", change)  # which scales the rows
+    with pytest.raises(ValueError, match=r"x.npy must stay the same while it is read"):
+        DAHGNNClassifier(networks=1).fit(rows, labels)
+    assert find_mapped(rows).filename == path  # else the next fit ends the process
+    os.truncate(path, 5000)
+    with pytest.raises(ValueError, match=r"x.npy must have 128,128 bytes, .* Got 5,000. Write it anew"):
+        DAHGNNClassifier(networks=1).fit(rows[:3000], labels[:3000])
 
 
 def test_other_types_of_an_array_become_features(tmp_path):

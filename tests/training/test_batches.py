@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from oracles import lists_of
 from torch import nn
 
 from dahgnn.config import ModelConfig, TrainingConfig
@@ -82,6 +83,26 @@ def test_a_batch_of_everything_trains_as_all_rows_at_once_do(data, model, backen
         BatchRoom(features, hypergraph, CONFIG, CPU, sampling=SOME).measure_density(networks[0]),
         Induction(networks[0], features, hypergraph).density(),
     )
+
+
+@pytest.mark.parametrize(("neighbours", "few"), [(None, False), (16, True), (256, False)])
+def test_a_batch_reads_no_more_neighbours_of_a_hub_than_it_may(neighbours, few):
+    """Node 0 is in a hyperedge with each of 200 others; all training nodes hear of it, none of most others."""
+    hypergraph = Hypergraph.from_hyperedges([[0, i] for i in range(1, 201)], n_nodes=201)
+    labels, features = torch.arange(201) % 3, torch.randn(201, 6, generator=torch.Generator().manual_seed(3))
+    sampling = Sampling(batch=2, fan_out=((1, None), (1, None)), neighbours=neighbours)
+    room = BatchRoom(features.double(), hypergraph, CONFIG, CPU, sampling=sampling)
+    training = [room.enter(make(), Labelled(torch.arange(1, 5), labels[1:5]), seed=seed) for seed in range(2)]
+    found = set()
+    for reach in (each.prepare(step).reaches[1] for each in training for step in range(2)):
+        assert (len(reach.nodes) < 25) == few
+        near = lists_of(reach.neighbours, reach.nodes)[reach.nodes[: reach.senders].tolist().index(0)]
+        assert len(near) == (16 if few else 200)
+        found.add(tuple(near))
+    assert len(found) == 1  # in all batches and for all networks
+    told = []
+    training[0].advance(2, told.append)
+    assert all(0 < each.train_loss < 5 for each in told)
 
 
 class Pair:

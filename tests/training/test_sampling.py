@@ -15,6 +15,7 @@ def test_lists_become_pairs():
     [
         ({"batch": 0}, "The 'batch' parameter of Sampling must be at least 1. Got 0."),
         ({"batch": 1.5}, "must be an integer"),
+        ({"neighbours": 0}, "The 'neighbours' parameter of Sampling must be at least 1. Got 0."),
         ({"workers": 0}, "The 'workers' parameter of Sampling must be at least 1. Got 0."),
         ({"updates": 0}, "The 'updates' parameter of Sampling must be at least 1. Got 0."),
         ({"prefetch": -1}, "The 'prefetch' parameter of Sampling must be at least 0"),

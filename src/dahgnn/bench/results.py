@@ -57,11 +57,12 @@ def fit_table_row(line: Mapping[str, Any]) -> str:
     start = f"| {line['nodes']:,} | {line['method']} |"
     if line["problem"] is not None:
         return f"{start} {line['problem']} | | | | | |"
+    new_accuracy = line.get("new_accuracy")  # lines of earlier versions do not have it
     values = (
         line["seconds"],
         line["predict_seconds"],
         100 * line["accuracy"],
-        None if line["new_accuracy"] is None else 100 * line["new_accuracy"],
+        None if new_accuracy is None else 100 * new_accuracy,
         line["times_default"],
         line["times_label_spreading"],
     )

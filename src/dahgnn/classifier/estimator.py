@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dahgnn.checks import bad_value
 from dahgnn.classifier.attributes import keeping_last_fit
+from dahgnn.classifier.decision import describe_decision
 from dahgnn.classifier.ensemble import Ensemble, Evaluation
 from dahgnn.classifier.fitting import Fit, GivenRows
 from dahgnn.classifier.given import Adopted
@@ -32,7 +33,6 @@ from dahgnn.classifier.labels import (
 )
 from dahgnn.classifier.parameters import Parameters
 from dahgnn.classifier.rows import MappedFile, read_rows
-from dahgnn.classifier.stacking import say_combination
 from dahgnn.classifier.startup import starting_device
 from dahgnn.classifier.surroundings import (
     Surroundings,
@@ -144,8 +144,8 @@ class DAHGNNClassifier(
         surrounds a row in a given hypergraph).
     decision_ : str
         What was decided from the data, in a line: how columns are scaled and which ones hold codes, what
-        becomes of a given hypergraph, how neighbours were found and networks trained, and whom labels come
-        from.
+        becomes of a given hypergraph, how many neighbours were found, by which distance and how, how networks
+        trained and whether they count, how many labels were held out, and whom labels come from.
     embedding_ : array, (n, c)
         The last output of the networks, before the softmax: their mean.
     density_ : array, (n,)
@@ -341,13 +341,7 @@ class DAHGNNClassifier(
         self.plan_, self.search_ = task.plan, adopted.surroundings.report
         self._describe(adopted.given, fit, task.parameters.training.max_epochs)
         self._keep(fit.ensemble)
-        self.decision_ = _as_sentence(
-            adopted.given.scaling.describe(),
-            adopted.decision,
-            adopted.surroundings.describe(),
-            task.plan.describe_training(len(self.networks_)),
-            f"labels come from {say_combination(self.combination_)}",
-        )
+        self.decision_ = describe_decision(task, adopted, fit, self.combination_)
 
     def _describe(self, given: GivenRows, fit: Fit, max_epochs: int) -> None:
         """Keep which rows were labelled, how the training went, and what is said of held-out rows."""
@@ -423,9 +417,3 @@ class DAHGNNClassifier(
     @property
     def _n_features_out(self) -> int:
         return len(self.classes_)
-
-
-def _as_sentence(*parts: str) -> str:
-    """Join what is said, without what is empty, and begin it with a capital letter."""
-    text = "; ".join(part for part in parts if part)
-    return text[:1].upper() + text[1:]

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dahgnn.classifier.fitting import GivenRows
 from dahgnn.classifier.opinions import Graphs, potential_distributions
-from dahgnn.classifier.stacking import DOUBT, FAVOURITE
-from dahgnn.classifier.surroundings import Surroundings, find_neighbors
+from dahgnn.classifier.stacking import DOUBT, EXPERT_TITLES, FAVOURITE
+from dahgnn.classifier.surroundings import Surroundings, find_neighbors, say_nearest
 from dahgnn.graph.diffusion import Given, SimilarityGraph
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.membership import add_neighbours, share_hyperedges
@@ -30,9 +30,9 @@ Array = NDArray[Any]
 
 # What is said of who gets a hyperedge of nearest neighbours.
 _WORDS = {
-    "all": "all rows got their nearest neighbours beside the given hyperedges",
-    "lonely": "rows that share no hyperedge got their nearest neighbours",
-    "nobody": "no neighbours were added to the given hyperedges",
+    "all": "all rows got {nearest} beside the given hyperedges",
+    "lonely": "rows that share no hyperedge got {nearest}",
+    "nobody": "no row got {nearest} beside the given hyperedges",
 }
 
 
@@ -111,7 +111,16 @@ def adopt_hypergraph(
         radius=None,
         scales=scales,
     )
-    return Adopted(given=rows, surroundings=around, decision=decision)
+    return Adopted(given=rows, surroundings=around, decision=_describe(decision, k, metric))
+
+
+def _describe(decision: str, k: int, metric: str) -> str:
+    """Say who got neighbours, and which expert has no part where neighbours were not chosen for all."""
+    said = decision.format(nearest=say_nearest(k, metric))
+    # By plain distance there would be no such expert without a hypergraph, either.
+    if metric != "local-scale":
+        return said
+    return f"{said}; {EXPERT_TITLES['plain-poisson']} has no part"
 
 
 def _scaled(given: GivenRows, choose_scale: bool) -> list[GivenRows]:

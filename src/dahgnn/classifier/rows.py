@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dahgnn.checks import bad_value
+from dahgnn.files.mapped import find_mapped
 
 # A sparse table becomes a dense one of at most so many numbers, 4 GiB.
 _MOST_NUMBERS = 1 << 30
@@ -66,8 +67,8 @@ class MappedFile:
 
     Parameters
     ----------
-    X : array, sparse matrix or DataFrame, (n, d)
-        The rows as a user gives them.
+    X : array, tensor, sparse matrix or DataFrame, (n, d)
+        The rows as a user gives them. Of tensors, those of `dahgnn.open_rows` tell their file.
 
     Raises
     ------
@@ -76,13 +77,11 @@ class MappedFile:
     """
 
     def __init__(self, X: object) -> None:
-        rows: object = X
-        while isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap):
-            rows = rows.base
-        name = rows.filename if isinstance(rows, np.memmap) else None
+        rows = find_mapped(X)
+        name = None if rows is None else rows.filename
         self.path = None if name is None else Path(name)
         self._before = self._look()
-        if isinstance(rows, np.memmap) and self._before is not None:
+        if rows is not None and self._before is not None:
             needed = rows.offset + rows.nbytes
             if self._before.st_size < needed:
                 expected = f"{needed:,} bytes, as when it was opened"

@@ -26,6 +26,8 @@ from dahgnn.graph.sharded import FoundInShards, find_neighbours_in_shards
 
 Array = NDArray[Any]
 
+# What the distances are called in sentences.
+_METRIC_TITLES = {"local-scale": "local scale", "euclidean": "plain distance"}
 # Rows whose given neighbours are measured at a time.
 _ROWS_AT_ONCE = 1 << 16
 
@@ -48,6 +50,8 @@ class Surroundings:
         Whether neighbours were searched for, by features alone, and not given.
     report : SearchReport or None
         How they were found, and how many of the true ones these are; None where they were not searched for.
+    metric : {"local-scale", "euclidean"} or None
+        The distance by which they were chosen; None where they were not.
     """
 
     hypergraph: Hypergraph
@@ -57,12 +61,26 @@ class Surroundings:
     scales: Tensor | None
     searched: bool = False
     report: SearchReport | None = None
+    metric: str | None = None
 
     def describe(self) -> str:
         """Say where neighbours come from, as part of a sentence; nothing of a given hypergraph."""
-        if self.report is None:
+        if self.report is None or self.metric is None:
             return "" if self.graphs.around else "neighbours are as given"
-        return f"neighbours come from {self.report.describe()}"
+        verb = "comes" if self.k == 1 else "come"
+        return f"{say_nearest(self.k, self.metric)} {verb} from {self.report.describe()}"
+
+
+def say_nearest(k: int, metric: str) -> str:
+    """Say how many neighbours there are, and by which distance they were chosen.
+
+    Examples
+    --------
+    >>> say_nearest(10, "local-scale"), say_nearest(1, "euclidean")
+    ('the 10 nearest neighbours by local scale', 'the nearest neighbour by plain distance')
+    """
+    count = "nearest neighbour" if k == 1 else f"{k} nearest neighbours"
+    return f"the {count} by {_METRIC_TITLES[metric]}"
 
 
 def find_surroundings(
@@ -117,6 +135,7 @@ def find_surroundings(
         scales=scales,
         searched=given is None,
         report=report,
+        metric=None if given is not None else metric,
     )
 
 

@@ -6,7 +6,7 @@ any company: a batch that is divided among processes takes the same parts as one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -16,19 +16,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dahgnn.graph.density_neighbours import FewNeighbours, Neighbourhoods
+from dahgnn.graph.drawing import draw_places, take
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.kernels.incidence import Incidence, Segments
-from dahgnn.ops.blocks import blocks_of
-from dahgnn.ops.dropout import philox
 
 # The most hyperedges that are taken of a node, and the most members of a hyperedge; None is all of them.
 FanOut = tuple[int | None, int | None]
 
 # Sites of the counter that choose, beyond those at which a network drops units; each choice has so many.
 _FIRST_SITE, _SITES = 1 << 16, 1 << 12
-
-# How many times as many neighbours as hyperedges a block of nodes may have.
-_MANY = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +47,9 @@ class Reach:
     to_nodes : Incidence
         The hyperedges that send to each receiver.
     neighbours : Segments or None
-        All neighbours of the nodes that send, whose similarity is their density; None without a density.
+        The neighbours of the nodes that send, whose similarity is their density; None without a density.
+    neighbour_shares : Tensor, (senders,), or None
+        The share of its neighbours that each of them has there; None if it is all of them.
     shares : Tensor, (h,), or None
         The share of its members that each hyperedge hears from; None if it is all of them.
     """
@@ -62,6 +61,7 @@ class Reach:
     to_hyperedges: Incidence
     to_nodes: Incidence
     neighbours: Segments | None
+    neighbour_shares: Tensor | None
     shares: Tensor | None
 
     def map(self, move: Callable[[Tensor], Tensor]) -> Reach:
@@ -74,6 +74,7 @@ class Reach:
             self.to_hyperedges.map(move),
             self.to_nodes.map(move),
             None if self.neighbours is None else self.neighbours.map(move),
+            None if self.neighbour_shares is None else move(self.neighbour_shares),
             None if self.shares is None else move(self.shares),
         )
 
@@ -99,12 +100,21 @@ class Sampler:
         Whose similarity makes a node's density, see `Hypergraph.neighbourhood`; None without a density.
     seed : int
         What the choice depends on besides step, layer and number.
+    few : FewNeighbours, optional
+        Of which neighbours the density of nodes is that have very many; by default it is that of all.
     """
 
-    def __init__(self, hypergraph: Hypergraph, neighbourhood: str | None, seed: int) -> None:
+    def __init__(
+        self,
+        hypergraph: Hypergraph,
+        neighbourhood: str | None,
+        seed: int,
+        few: FewNeighbours | None = None,
+    ) -> None:
         self.by_node, self.by_hyperedge = hypergraph.by_node, hypergraph.by_hyperedge
         self.seed = seed
         self._near = None if neighbourhood is None else Neighbourhoods(hypergraph, neighbourhood)
+        self._few = few
         self._nodes, self._hyperedges = Numbers(hypergraph.n_nodes), Numbers(hypergraph.n_hyperedges)
 
     def another(self) -> Sampler:
@@ -144,7 +154,7 @@ class Sampler:
         with self._nodes as numbers:
             numbers.add(members.indices)
             senders = numbers.count
-            near = None if self._near is None else self._near.of(numbers.all())
+            near, near_shares = self._find_neighbours(numbers.all())
             numbers.add(receivers)
             if near is not None:
                 numbers.add(near.indices)
@@ -159,8 +169,15 @@ class Sampler:
             both_orders(Segments(members.offsets, sending), senders),
             both_orders(Segments(of_receivers.offsets, sources), len(hyperedges)),
             near,
+            near_shares,
             None if fan[1] is None else self._shares(hyperedges, members),
         )
+
+    def _find_neighbours(self, nodes: Tensor) -> tuple[Segments | None, Tensor | None]:
+        """Return the neighbours that make the densities of nodes, and their shares of all neighbours."""
+        if self._near is None:
+            return None, None
+        return (self._near.of(nodes), None) if self._few is None else self._few.of(nodes)
 
     def _shares(self, hyperedges: Tensor, members: Segments) -> Tensor:
         sizes = self.by_hyperedge.offsets[hyperedges + 1] - self.by_hyperedge.offsets[hyperedges]
@@ -177,117 +194,6 @@ class Sampler:
         site = _FIRST_SITE + choice * _SITES
         places = draw_places(numbers[long], counts[long], most, step, site, self.seed)
         return take(segments, numbers, most, long, places)
-
-
-def take(
-    segments: Segments,
-    numbers: Tensor,
-    most: int | None = None,
-    long: Tensor | None = None,
-    places: Tensor | None = None,
-) -> Segments:
-    """Return what some segments name.
-
-    Parameters
-    ----------
-    segments : Segments
-        All of them.
-    numbers : Tensor of int64, (s,)
-        Which ones.
-    most : int, optional
-        How many each names at the most; others are ``long``.
-    long, places : Tensor, (s,), (l, most), optional
-        Which of them are longer, and which places of these are taken.
-    """
-    first = segments.offsets[numbers]
-    counts = segments.offsets[numbers + 1] - first
-    taken = counts if most is None else counts.clamp_max(most)
-    offsets = torch.cat([taken.new_zeros(1), taken.cumsum(0)])
-    owners = torch.arange(len(numbers)).repeat_interleave(taken, output_size=int(offsets[-1]))
-    within = torch.arange(len(owners)) - offsets[owners]
-    if long is not None and places is not None:
-        within[long[owners]] = places.flatten()
-    return Segments(offsets, segments.indices[first[owners] + within])
-
-
-class Neighbourhoods:
-    """The nodes whose similarity makes the density of a node, found for some nodes at a time.
-
-    `Hypergraph.neighbourhood` lists those of all nodes at once, which takes more memory than all else.
-
-    Parameters
-    ----------
-    hypergraph : Hypergraph
-        On the CPU; its tensors may be file-backed.
-    kind : {"centre", "shared"}
-        See `Hypergraph.neighbourhood`.
-    """
-
-    def __init__(self, hypergraph: Hypergraph, kind: str) -> None:
-        self.by_hyperedge, self.n_nodes = hypergraph.by_hyperedge, hypergraph.n_nodes
-        # The hyperedges whose members are a node's neighbours; None where each node has its own.
-        self.hyperedges = _hyperedges_around(hypergraph, kind)
-
-    def blocks(self, most: int) -> Iterator[Tensor]:
-        """Cut all nodes, (n,), into blocks of about so many neighbours, or of a node that has more."""
-        segments = self.by_hyperedge if self.hyperedges is None else self.hyperedges
-        for block in blocks_of(segments, most):
-            yield from self._halve(torch.arange(block.rows.start, block.rows.stop), most)
-
-    def _halve(self, nodes: Tensor, most: int) -> Iterator[Tensor]:
-        """Cut nodes until their hyperedges have not many times as many members in all."""
-        members = 0
-        if self.hyperedges is not None:
-            hyperedges, offsets = take(self.hyperedges, nodes).indices, self.by_hyperedge.offsets
-            members = int((offsets[hyperedges + 1] - offsets[hyperedges]).sum())
-        if len(nodes) == 1 or members <= _MANY * most:
-            yield nodes
-            return
-        for half in nodes.tensor_split(2):
-            yield from self._halve(half, most)
-
-    def of(self, nodes: Tensor) -> Segments:
-        """Return the neighbours of some nodes, each once."""
-        around = None if self.hyperedges is None else take(self.hyperedges, nodes)
-        members = take(self.by_hyperedge, nodes if around is None else around.indices)
-        owners = members.owners()
-        if around is not None:
-            owners = around.owners()[owners]
-        other = members.indices != nodes[owners]
-        owners, others = owners[other], members.indices[other]
-        if around is not None:  # two hyperedges may have a member in common
-            keys = (owners * self.n_nodes + others).unique()
-            owners, others = keys // self.n_nodes, keys % self.n_nodes
-        offsets = torch.cat([owners.new_zeros(1), owners.bincount(minlength=len(nodes)).cumsum(0)])
-        return Segments(offsets, others)
-
-
-def draw_places(numbers: Tensor, counts: Tensor, most: int, step: int, site: int, seed: int) -> Tensor:
-    """Return different places below each count, as many as asked for, each with the same chance.
-
-    The places stand on a circle that is cut into ``most`` arcs at a point that is drawn; one place is drawn
-    of each arc. So the work does not grow with the counts.
-
-    Parameters
-    ----------
-    numbers : Tensor of int64, (s,)
-        Whose places they are: the counter of the generator, which is Philox.
-    counts : Tensor of int64, (s,)
-        At least ``most``, and below 2³¹.
-    most : int
-        How many are drawn.
-    step, site, seed : int
-        What else decides.
-
-    Returns
-    -------
-    Tensor of int64, (s, most), in ascending order
-    """
-    words = torch.cat([philox(numbers, step, site + j, seed) for j in range(most // 4 + 1)], 1)
-    arcs = torch.arange(most + 1) * counts.unsqueeze(1) // most
-    within = arcs[:, :-1] + (words[:, 1 : most + 1] * arcs.diff() >> 32)
-    begin = words[:, :1] * counts.unsqueeze(1) >> 32
-    return ((begin + within) % counts.unsqueeze(1)).sort(1).values
 
 
 def both_orders(forward: Segments, n_sources: int) -> Incidence:
@@ -354,15 +260,3 @@ class Numbers:
     def of(self, numbers: Tensor) -> Tensor:
         """Return the new numbers of what was added."""
         return torch.from_numpy(self._places[numbers.numpy()].astype(np.int64))
-
-
-def _hyperedges_around(hypergraph: Hypergraph, kind: str) -> Segments | None:
-    """Return the hyperedges whose members are the neighbours of each node; None if node i has the i-th."""
-    centres = hypergraph.centres
-    if kind == "shared" or centres is None:
-        return hypergraph.by_node
-    n = hypergraph.n_nodes
-    if len(centres) == n and bool((centres == torch.arange(n)).all()):
-        return None
-    counts = centres.bincount(minlength=n)
-    return Segments(torch.cat([counts.new_zeros(1), counts.cumsum(0)]), centres.argsort(stable=True))

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from dahgnn.files.scratch import Scratch
+from dahgnn.graph.density_neighbours import Neighbourhoods
 from dahgnn.graph.hypergraph import Hypergraph
-from dahgnn.graph.reach import Neighbourhoods, Numbers
+from dahgnn.graph.reach import Numbers
 from dahgnn.kernels.gpu.programs import varying_sizes
 from dahgnn.kernels.incidence import Incidence, Segments
 from dahgnn.nn.density import rounding

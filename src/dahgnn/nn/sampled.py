@@ -1,8 +1,8 @@
 """Algorithm 1 on a part of a hypergraph: the messages that reach some nodes.
 
-A node's density (3) is that of all its neighbours, whatever was sampled. The scaling (5) asks for the least
-and the greatest density and the greatest score of all nodes, of which a part knows its own alone; whoever
-calls says which ones count.
+A node's density (3) does not depend on what was sampled: it is that of all its neighbours, or where there are
+very many, of the same ones in every batch. The scaling (5) asks for the least and the greatest density and
+the greatest score of all nodes, of which a part knows its own alone; whoever calls says which ones count.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def pass_sampled_messages(
     density = crowd = None
     if reach.neighbours is not None and config.density:
         density = similarity_to(wx, config.delta, reach.neighbours)
+        if reach.neighbour_shares is not None:
+            density = density / reach.neighbour_shares.to(density).unsqueeze(1)
         crowd = gather_sum(density, reach.to_hyperedges)  # (9)
         if reach.shares is not None:
             crowd = crowd / reach.shares.to(crowd).unsqueeze(1)

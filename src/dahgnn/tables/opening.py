@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from dahgnn.files.mapped import tensor_of_mapped
 from dahgnn.files.scratch import Scratch
 from dahgnn.tables.large_sources import ArrayRows, LargeSource
 from dahgnn.tables.large_tables import open_source, read_large_table, survey_large
@@ -28,8 +28,9 @@ def open_rows(
     """Return the features of a file, or of all files in a folder, without holding them in memory.
 
     An NPY file of float32 or float64 is mapped, and nothing is copied: it must stay as it is as long as the
-    tensor is used. The columns of Parquet and Arrow files become features as `dahgnn fit` makes them, in a
-    file that is gone when nobody uses the tensor any more.
+    tensor is used. A fit refuses one that was cut, or that changes while it is read. The columns of Parquet
+    and Arrow files become features as `dahgnn fit` makes them, in a file that is gone when nobody uses the
+    tensor any more.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def open_rows(
         )
     if _can_be_mapped(source):
         # Written to, it would change in memory alone: torch has no tensors that cannot be written to.
-        return torch.from_numpy(np.load(path, mmap_mode="c")).flatten(1)
+        return tensor_of_mapped(np.load(path, mmap_mode="c")).flatten(1)
     with Scratch(folder or tempfile.gettempdir()) as scratch:
         survey = survey_large(source, scratch, choices=Choices(drop=drop, keep=keep))
         return read_large_table(survey, scratch).features

@@ -17,6 +17,7 @@ from torch import Tensor
 from dahgnn.checks import bad_value
 from dahgnn.config import TrainingConfig
 from dahgnn.files.scratch import Scratch
+from dahgnn.graph.density_neighbours import FewNeighbours, Neighbourhoods
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.reach import Reach, Sampler
 from dahgnn.kernels.cpu.memory import kept_memory
@@ -72,6 +73,7 @@ class BatchRoom:
         self.config, self.device, self.sampling, self.world = config, device, sampling, world
         self.scratch = Scratch() if scratch is None else scratch
         self._propagated: Propagated | None = None
+        self._few: FewNeighbours | None = None
 
     def enter(self, network: DAHGNN, labelled: Labelled, seed: int) -> BatchUpdates:
         """Return the training of a network, which moves to the device.
@@ -98,6 +100,15 @@ class BatchRoom:
             on_device = None if directions is None else directions.to(self.device)
             self._propagated = replace(propagated, directions=on_device)
         return BatchUpdates(self, network, self._propagated, labelled, seed)
+
+    def sampler(self, network: DAHGNN, seed: int) -> Sampler:
+        """Return what finds the parts of the hypergraph that batches see."""
+        kind, most = network.config.neighbourhood, self.sampling.neighbours
+        if not network.config.density:
+            return Sampler(self.hypergraph, None, seed)
+        if self._few is None and most is not None:
+            self._few = FewNeighbours(Neighbourhoods(self.hypergraph, kind), most, self.scratch)
+        return Sampler(self.hypergraph, kind, seed, self._few)
 
     def measure_density(self, network: DAHGNN) -> Tensor:
         """Return the density of all nodes in the first attention layer of a network, (n,), on the CPU."""
@@ -163,7 +174,7 @@ class BatchUpdates:
         self.optimizer = Adam(list(network.parameters()), room.config, self.updates_an_epoch)
         config, weight = network.config, network.attention1.weight
         self.ranges = Ranges((config.heads, 1), room.device, weight.dtype, room.world)
-        self.sampler = Sampler(room.hypergraph, config.neighbourhood if config.density else None, seed)
+        self.sampler = room.sampler(network, seed)
         self._samplers = [self.sampler]  # those that no thread uses now
         self.workers = room.sampling.count_workers(room.device)
         self.seeds = torch.tensor([seed], device=room.device)

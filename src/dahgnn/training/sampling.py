@@ -16,6 +16,9 @@ FAN_OUT: tuple[FanOut, FanOut] = ((4, None), (4, None))
 # Updates of an epoch at the most, by default: a usual training of 28 epochs then has 896 at the most, while
 # one of all rows at once does with 28.
 MOST_UPDATES = 32
+# The most neighbours that make a density. Similarities between 0 and 1 have a deviation of at most a half, so
+# that the mean of so many is right to a 32nd.
+NEIGHBOURS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,9 @@ class Sampling:
     updates : int
         Updates of an epoch at the most. Where the labelled rows make more batches than that, an epoch goes on
         where the last one ended, and comes back to a row when all have had their turn.
+    neighbours : int or None
+        The most neighbours of a node that its density is made of while training; None is all of them. Of
+        nodes that have more, so many are drawn once, and stand for all.
     prefetch : int
         Batches that are prepared in the background while the network trains; 0 prepares none.
     workers : int, optional
@@ -47,6 +53,7 @@ class Sampling:
     batch: int = 128
     fan_out: Sequence[FanOut] = FAN_OUT
     updates: int = MOST_UPDATES
+    neighbours: int | None = NEIGHBOURS
     prefetch: int = 2
     workers: int | None = None
 
@@ -54,8 +61,9 @@ class Sampling:
         check_count("batch", self.batch, "Sampling")
         check_count("updates", self.updates, "Sampling")
         check_count("prefetch", self.prefetch, "Sampling", low=0)
-        if self.workers is not None:
-            check_count("workers", self.workers, "Sampling")
+        for name in ("neighbours", "workers"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), "Sampling")
         try:
             pairs = tuple((hyperedges, members) for hyperedges, members in self.fan_out)
         except (TypeError, ValueError):

@@ -1,0 +1,95 @@
+"""What a fit decided from the data, in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dahgnn.classifier.fitting import Fit
+from dahgnn.classifier.given import Adopted
+from dahgnn.classifier.stacking import EXPERT_TITLES, SMALLEST_SHARE, say_combination
+from dahgnn.classifier.task import Task
+
+
+def describe_decision(task: Task, adopted: Adopted, fit: Fit, shares: Mapping[str, float]) -> str:
+    """Return how columns are scaled, who is near whom, how networks trained, and who decides on labels.
+
+    Parameters
+    ----------
+    task, adopted, fit
+        What the fit started from, who is near whom, and what came of it.
+    shares : mapping of str to float
+        How much each expert counts.
+    """
+    labelled = int((adopted.given.labels >= 0).sum())
+    parts = [
+        adopted.given.scaling.describe(),
+        adopted.decision,
+        adopted.surroundings.describe(),
+        say_networks(task.plan.describe_training(len(fit.ensemble.networks)), shares),
+        say_held_out(
+            len(fit.held_out),
+            labelled,
+            shares,
+            refit=task.parameters.refit,
+            wanted=_is_wanted(task.parameters.values["validation"]),
+        ),
+        f"labels come from {say_combination(shares)}",
+    ]
+    text = "; ".join(part for part in parts if part)
+    return text[:1].upper() + text[1:]
+
+
+def say_networks(training: str, shares: Mapping[str, float]) -> str:
+    """Say how networks trained, and whether nobody asks them for labels.
+
+    Examples
+    --------
+    >>> say_networks("5 networks trained", {"linear": 1.0})
+    '5 networks trained, without a weight of their own in the labels'
+    """
+    if shares.get("networks", 0.0) >= SMALLEST_SHARE:
+        return training
+    return (
+        f"{training}, without a weight of {'its' if training.startswith('1 ') else 'their'} own in the labels"
+    )
+
+
+def say_held_out(held: int, labelled: int, shares: Mapping[str, float], *, refit: bool, wanted: bool) -> str:
+    """Say how many labels were held out, and who decides where none was.
+
+    Parameters
+    ----------
+    held, labelled : int
+        How many labels were held out, and how many there are.
+    shares : mapping of str to float
+        How much each expert counts.
+    refit : bool
+        Whether they were learned from in the end.
+    wanted : bool
+        Whether the user let labels be held out.
+
+    Examples
+    --------
+    >>> say_held_out(0, 3, {"poisson": 0.75, "linear": 0.25}, refit=True, wanted=True)
+    'no label could be held out, so that Poisson learning and a linear model decide'
+    >>> say_held_out(40, 50, {}, refit=True, wanted=True)
+    '40 of 50 labels were held out'
+    """
+    if held == 0:
+        experts = [EXPERT_TITLES[name] for name, share in shares.items() if share >= SMALLEST_SHARE]
+        reason = "no label could be held out" if wanted else "no label was held out"
+        return f"{reason}, so that {' and '.join(experts)} decide"
+    if not refit:
+        return f"{held:,} of {labelled:,} labels were held out, and judge alone"
+    return (
+        "each label was held out in turn"
+        if held == labelled
+        else f"{held:,} of {labelled:,} labels were held out"
+    )
+
+
+def _is_wanted(validation: Any) -> bool:
+    return np.ndim(validation) > 0 or validation != 0
