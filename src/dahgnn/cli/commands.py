@@ -64,6 +64,8 @@ def _describe(error: Exception, options: argparse.Namespace) -> str | None:
         if "dahgnn's extra" in str(error):  # it knows better than the command
             return str(error)
         return f"{error.name} is not installed. It comes with dahgnn's extra '{options.extra}'."
+    if isinstance(error, ImportError) and error.name == "faiss":  # it is there, and broken
+        return str(error)
     if isinstance(error, OSError | ValueError):
         return describe_error(error, of_fit=options.extra == "fit")
     return None
