@@ -180,6 +180,24 @@ def test_a_dask_worker_that_dies_is_replaced(tmp_path):
     assert os.getpid() not in work.workers()
 
 
+def test_without_a_number_all_workers_of_a_cluster_work_and_here_one_process(tmp_path):
+    """Who names a cluster wants it: nothing is done in this process."""
+    from distributed import Client, LocalCluster
+
+    for backend in ("processes", "dask"):
+        (tmp_path / backend).mkdir()
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        pids = set(client.run(os.getpid).values())
+        work = Squares(tmp_path / "dask", seconds=0.1)
+        run_shards(work, range(8), backend="dask")
+    assert work.results() == EIGHT
+    assert work.workers() == pids
+    here = Squares(tmp_path / "processes")
+    run_shards(here, range(8))
+    assert here.workers() == {os.getpid()}
+
+
 def test_a_dask_cluster_that_is_there_is_used_and_left(tmp_path):
     from distributed import Client, LocalCluster
 

@@ -29,6 +29,8 @@ def test_what_a_fit_may_use_is_said_on_the_command_line():
         search="ivf", recall=0.9, batch=128, memory=4.5, folder="w", jobs=3, backend="ray"
     )
     assert options("--batch", "auto").resources.batch == "auto"
+    # Without a number a cluster works with all that it has.
+    assert options("--backend", "dask").resources.jobs is None
 
 
 @pytest.mark.parametrize(
