@@ -1,16 +1,13 @@
 """The folder of a long fit: it stays after a failure, and goes after a success."""
 
 import pytest
-import torch
 
 from dahgnn.classifier.workplace import work_folder
 from dahgnn.world import ALONE
 
-ROWS = torch.arange(12.0).reshape(4, 3)
 
-
-def enter(parent, rows=ROWS):
-    return work_folder(parent, rows, "k 10", ALONE)
+def enter(parent, identity="four rows, k 10"):
+    return work_folder(parent, identity, ALONE)
 
 
 def test_it_goes_with_a_fit_that_ends_well(tmp_path):
@@ -19,19 +16,19 @@ def test_it_goes_with_a_fit_that_ends_well(tmp_path):
     assert list((tmp_path / "new").iterdir()) == []
 
 
-def test_it_stays_with_what_was_done_for_the_same_rows_alone(tmp_path, caplog):
+def test_it_stays_with_what_was_done_for_the_same_fit_alone(tmp_path, caplog):
     with pytest.raises(OSError, match="full"), enter(tmp_path) as path:
         (path / "part").write_text("done")
         raise OSError("full")
     assert f"What was done is kept in {path}" in caplog.text
-    with enter(tmp_path, ROWS + 1) as other:
+    with enter(tmp_path, "other rows, k 10") as other:
         assert not (other / "part").exists()
     with enter(tmp_path) as again:
         assert (again / "part").read_text() == "done"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_fits_to_the_same_rows_do_not_meet(tmp_path):
+def test_two_fits_of_the_same_do_not_meet(tmp_path):
     with enter(tmp_path) as first:
         (first / "part").write_text("first")
         with enter(tmp_path) as second:

@@ -1,7 +1,7 @@
 """Where a fit works: by which plan, with which room for large arrays, in which folder, with which processes.
 
 A long fit keeps in its folder what it has done, so that the same fit goes on from there after a kill. The
-folder is named by the rows, and removed when the fit has ended well. Processes that train together share it:
+folder is named by the rows, who is near whom if that is given, labels and settings, and removed when the fit has ended well. Processes that train together share it:
 the first one makes and removes it.
 """
 
@@ -19,12 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from torch import Tensor
-
 from dahgnn.classifier.plan import Plan
-from dahgnn.distributed import check_same, do_first
+from dahgnn.distributed import do_first
 from dahgnn.files.scratch import IN_MEMORY, Scratch
-from dahgnn.graph.copies import digest_of_rows, hash_rows
 from dahgnn.progress import Progress
 from dahgnn.world import ALONE, World
 
@@ -57,28 +54,19 @@ class Workplace:
 
 
 @contextlib.contextmanager
-def work_folder(parent: Path, features: Tensor, settings: str, world: World) -> Iterator[Path]:
+def work_folder(parent: Path, identity: str, world: World) -> Iterator[Path]:
     """Yield the folder of a fit, the same in all processes.
 
     Parameters
     ----------
     parent : Path
         Where the folder is made; all processes can reach it.
-    features : Tensor, (n, d)
-        The rows, the same in all processes.
-    settings : str
-        All else that must be the same for a fit that goes on.
+    identity : str
+        Names all that must be the same for a fit that goes on. All processes have the same.
     world : World
         The processes.
-
-    Raises
-    ------
-    ValueError
-        If processes have different rows.
     """
-    rows = digest_of_rows(features, hash_rows(features))
-    check_same(world, rows, "rows")
-    name = f".dahgnn-{hashlib.sha256(f'{rows} {settings}'.encode()).hexdigest()[:16]}"
+    name = f".dahgnn-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
     with contextlib.ExitStack() as stack:
         path = Path(do_first(world, lambda: str(stack.enter_context(_owned(parent, name)))))
         yield path
