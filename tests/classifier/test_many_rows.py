@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dahgnn import DAHGNNClassifier
-from dahgnn.classifier import estimator
+from dahgnn.classifier import estimator, task
 from dahgnn.classifier import plan as planning
 from dahgnn.classifier.saving import load_classifier, save_classifier
 from dahgnn.config import PRESETS, ResourceConfig
@@ -121,13 +121,13 @@ def test_rows_of_a_file_are_not_copied_into_memory(table, usual, tmp_path, on_di
 def test_a_mapped_file_that_changes_while_it_is_scaled_ends_the_fit(table, tmp_path, monkeypatch):
     np.save(tmp_path / "rows.npy", table[0])
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    scale = estimator.choose_scaling
+    scale = task.choose_scaling
 
     def change(*given):
         os.utime(tmp_path / "rows.npy", ns=(1, 1))
         return scale(*given)
 
-    monkeypatch.setattr(estimator, "choose_scaling", change)
+    monkeypatch.setattr(task, "choose_scaling", change)
     with pytest.raises(ValueError, match=r"rows.npy must stay the same while it is read"):
         DAHGNNClassifier(training=QUICK, networks=1, random_state=0).fit(mapped, table[1])
     os.truncate(tmp_path / "rows.npy", 1000)
