@@ -1,7 +1,10 @@
 """The folder of a long fit: it stays after a failure, and goes after a success."""
 
+import errno
+
 import pytest
 
+from dahgnn.classifier import workplace
 from dahgnn.classifier.workplace import work_folder
 from dahgnn.world import ALONE
 
@@ -36,3 +39,22 @@ def test_two_fits_of_the_same_do_not_meet(tmp_path):
             assert list(second.iterdir()) == []
         assert (first / "part").exists()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_locked_is_told(tmp_path, monkeypatch, caplog):
+    """File systems of some clusters have no locks; a fit works there all the same."""
+
+    def refuse(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(workplace.fcntl, "flock", refuse)
+    with enter(tmp_path) as first, enter(tmp_path) as second:
+        assert first != second
+    assert f"because files in {tmp_path} cannot be locked (Function not implemented)" in caplog.text
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["lock"]
+
+
+def test_a_folder_that_another_fit_has_is_not_told(tmp_path, caplog):
+    with enter(tmp_path), enter(tmp_path):
+        pass
+    assert caplog.text == ""

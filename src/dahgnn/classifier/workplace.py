@@ -93,18 +93,30 @@ def _owned(parent: Path, name: str) -> Iterator[Path]:
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """Make a folder and lock it; None if somebody else has it, or nobody may lock it."""
+    """Make a folder and lock it; None if somebody else has it, or with a warning if nobody can lock it."""
     try:
         path.mkdir(exist_ok=True)
         lock = (path / "lock").open("w")
-    except OSError:
+    except OSError as error:
+        _warn_of_no_lock(path, error)
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Who had it until now may have removed it in between.
         if os.path.samestat(os.fstat(lock.fileno()), (path / "lock").stat()):
             return lock
-    except OSError:
+    except (BlockingIOError, FileNotFoundError):  # another fit has it, or had it until now
         pass
+    except OSError as error:  # file systems of some clusters have no locks
+        _warn_of_no_lock(path, error)
     lock.close()
     return None
+
+
+def _warn_of_no_lock(path: Path, error: OSError) -> None:
+    logger.warning(
+        "What this fit does is lost if it is ended, because files in %s cannot be locked (%s): name another "
+        "folder with --work or ResourceConfig(folder=…).",
+        path.parent,
+        error.strerror,
+    )
