@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from dahgnn.classifier import workplace
-from dahgnn.classifier.workplace import work_folder
+from dahgnn.classifier.workplace import keeping_work, work_folder
 from dahgnn.world import ALONE
 
 
@@ -29,6 +29,24 @@ def test_it_stays_with_what_was_done_for_the_same_fit_alone(tmp_path, caplog):
     with enter(tmp_path) as again:
         assert (again / "part").read_text() == "done"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_it_stays_until_what_comes_of_it_is_written(tmp_path, caplog):
+    with pytest.raises(OSError, match="full"), keeping_work():
+        with enter(tmp_path) as path:
+            (path / "part").write_text("done")
+        assert (path / "part").exists()
+        raise OSError("full")
+    assert f"What was done is kept in {path}" in caplog.text
+    with keeping_work():
+        with enter(tmp_path) as again:
+            assert (again / "part").read_text() == "done"
+        with enter(tmp_path) as other:  # the first one still has it
+            assert other != path
+    assert list(tmp_path.iterdir()) == []
+    with enter(tmp_path) as path:
+        pass
+    assert not path.exists()  # nobody keeps it any more
 
 
 def test_two_fits_of_the_same_do_not_meet(tmp_path):

@@ -1,8 +1,9 @@
 """Where a fit works: by which plan, with which room for large arrays, in which folder, with which processes.
 
-A long fit keeps in its folder what it has done, so that the same fit goes on from there after a kill. The
-folder is named by the rows, who is near whom if that is given, labels and settings, and removed when the fit has ended well. Processes that train together share it:
-the first one makes and removes it.
+A long fit keeps in its folder what it has done, so that the same fit goes on from there after a kill, or
+after its results could not be written (`keeping_work`). The folder is named by the rows, who is near whom if
+that is given, the labels and the settings, and removed when the fit has ended well. Processes that train
+together share it: the first one makes and removes it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -53,6 +55,24 @@ class Workplace:
     progress: Progress | None = None
 
 
+# Has the folders of fits, if somebody needs them for longer than the fits do.
+_kept: ContextVar[contextlib.ExitStack | None] = ContextVar("kept", default=None)
+
+
+@contextlib.contextmanager
+def keeping_work() -> Iterator[None]:
+    """Keep what the fits of a block have done until the block ends well; where it fails, it stays.
+
+    So whoever fits and then writes loses nothing if the disk is full.
+    """
+    with contextlib.ExitStack() as folders:
+        token = _kept.set(folders)
+        try:
+            yield
+        finally:
+            _kept.reset(token)
+
+
 @contextlib.contextmanager
 def work_folder(parent: Path, identity: str, world: World) -> Iterator[Path]:
     """Yield the folder of a fit, the same in all processes.
@@ -67,8 +87,9 @@ def work_folder(parent: Path, identity: str, world: World) -> Iterator[Path]:
         The processes.
     """
     name = f".dahgnn-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
-    with contextlib.ExitStack() as stack:
-        path = Path(do_first(world, lambda: str(stack.enter_context(_owned(parent, name)))))
+    with contextlib.ExitStack() as own:
+        folders = _kept.get() or own
+        path = Path(do_first(world, lambda: str(folders.enter_context(_owned(parent, name)))))
         yield path
         world.barrier()  # nobody reads there any more
 
