@@ -159,17 +159,21 @@ def run_killed(folder: Path) -> None:
 
 
 def run_fit(folder: Path) -> None:
-    """Run `dahgnn fit` as if its table were large and memory full; a process kills itself in the first try."""
+    """Run `dahgnn fit` as if its table were large and memory full.
+
+    The process that DAHGNN_TEST_KILLED names kills itself in the first try.
+    """
     large_tables.LARGE_ROWS = 100
     plan._SHARE = 0.0
     Scratch.__init__.__kwdefaults__["large"] = 1
-    rank, restart = (os.environ.get(name) for name in ("RANK", "TORCHELASTIC_RESTART_COUNT"))
+    rank, killed = os.environ.get("RANK", "0"), Path("killed")
 
     def tell(*given):
         hear = tell_ensemble_epochs(*given)
 
         def maybe_die(network, epoch) -> None:
-            if epoch.epoch == 3 and (rank, restart) == ("1", "0"):
+            if epoch.epoch == 3 and rank == os.environ.get("DAHGNN_TEST_KILLED") and not killed.exists():
+                killed.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             hear(network, epoch)
 
@@ -177,9 +181,7 @@ def run_fit(folder: Path) -> None:
 
     large_fit.tell_ensemble_epochs = tell
     os.chdir(folder)
-    if restart == "1":
-        Path("restarted").touch()
-    sys.exit(main(["fit", *(word.replace("RANK", rank or "0") for word in sys.argv[3:])]))
+    sys.exit(main(["fit", *(word.replace("RANK", rank) for word in sys.argv[3:])]))
 
 
 if __name__ == "__main__":
