@@ -242,6 +242,15 @@ def two_nodes(monkeypatch):
         cluster.shutdown()
 
 
+def written(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return which file each shard is, and when it was written: one that is written again is another."""
+    return {
+        path.name: (status.st_ino, status.st_mtime_ns)
+        for path in folder.glob("shard-*")
+        for status in [path.stat()]
+    }
+
+
 @pytest.mark.slow
 @WITH_RAY
 def test_shards_of_a_ray_worker_or_node_that_dies_are_done_by_others(tmp_path, two_nodes):
@@ -258,12 +267,12 @@ def test_shards_of_a_ray_worker_or_node_that_dies_are_done_by_others(tmp_path, t
     features = torch.randn(20_000, 32, generator=torch.Generator().manual_seed(0))
     options = {"search": "exact", "rows": 500, "scratch": Scratch()}
     (node,) = two_nodes.worker_nodes
-    done_at_death = []
+    done_at_death = {}
 
     def kill() -> None:
         wait_until(lambda: len(list(tmp_path.glob("graph/shard-*"))) > 4)
-        done_at_death.append(len(list(tmp_path.glob("graph/shard-*"))))
         two_nodes.remove_node(node, allow_graceful=False)
+        done_at_death.update(written(tmp_path / "graph"))
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -274,5 +283,8 @@ def test_shards_of_a_ray_worker_or_node_that_dies_are_done_by_others(tmp_path, t
     here = find_neighbours_in_shards(features, 5, **options)
     assert torch.equal(there.found.indices, here.found.indices)
     assert torch.equal(there.found.distances, here.found.distances)
-    assert len(list(tmp_path.glob("graph/shard-*"))) == 40
-    assert done_at_death[0] < 40
+    files = written(tmp_path / "graph")
+    assert len(files) == 40
+    assert 4 < len(done_at_death) < 40
+    # What was done is not done again.
+    assert {name: files[name] for name in done_at_death} == done_at_death

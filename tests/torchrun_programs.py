@@ -10,9 +10,10 @@ from pathlib import Path
 
 import torch
 
+from dahgnn import DAHGNNClassifier
 from dahgnn.classifier import plan
 from dahgnn.cli.commands import main
-from dahgnn.config import ModelConfig, TrainingConfig
+from dahgnn.config import ModelConfig, ResourceConfig, TrainingConfig
 from dahgnn.distributed import (
     EndedElsewhereError,
     check_same,
@@ -143,6 +144,40 @@ def run_train(folder: Path) -> None:
     with join_world(seconds=60) as world:
         losses, weights = train(folder, world)
         write(folder, f"train-{world.rank}", [losses, tensors_digest(weights)])
+
+
+def classify(folder: Path, at_epoch=lambda epoch: None) -> list:
+    """Fit a classifier to rows of which a quarter is labelled, and return its epochs and what it says of rows."""
+    features, labels = small_data()
+    known = torch.where(torch.arange(len(labels)) % 4 == 0, labels, -1)
+    epochs: list[int] = []
+
+    def hear(_, update) -> None:
+        epochs.append(update.epoch)
+        at_epoch(update.epoch)
+
+    classifier = DAHGNNClassifier(
+        model=ModelConfig(hidden=8, heads=1, units=4, activation=True, shortcut=True),
+        training=TrainingConfig(max_epochs=EPOCHS),
+        networks=1,
+        random_state=0,
+        resources=ResourceConfig(batch=16, folder=str(folder)),
+    )
+    classifier.fit(features.numpy(), known.numpy(), callback=hear)
+    return [epochs, classifier.label_distributions_.tolist()]
+
+
+def run_classifier(folder: Path) -> None:
+    """Fit a classifier together; the second process kills itself after the third epoch of the first try."""
+    with join_world() as world:
+        rank = world.rank
+
+    def maybe_die(epoch: int) -> None:
+        if epoch == 3 and rank == 1 and not (folder / "killed").exists():
+            (folder / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    write(folder, f"classifier-{rank}", classify(folder / "work", maybe_die))
 
 
 def run_killed(folder: Path) -> None:
