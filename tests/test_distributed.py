@@ -176,6 +176,17 @@ def test_two_processes_do_what_a_world_does(tmp_path):
 
 
 @pytest.mark.slow
+def test_other_neighbours_in_one_process_end_a_fit_in_all(tmp_path):
+    done = torchrun("neighbors", tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, second = (read(tmp_path, f"neighbors-{rank}") for rank in (0, 1))
+    assert first == second
+    assert first[0] == "DisagreementError"
+    assert first[1].startswith("All processes must have the same rows and hyperedges. Got ")
+    assert list((tmp_path).glob("work/*")) == []
+
+
+@pytest.mark.slow
 def test_two_processes_learn_what_one_does_also_if_one_is_killed(tmp_path):
     alone_losses, _ = train(tmp_path / "alone")
     for program in ("train", "killed"):

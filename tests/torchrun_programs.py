@@ -27,6 +27,7 @@ from dahgnn.distributed import (
 from dahgnn.files.scratch import Scratch
 from dahgnn.files.tensors import tensors_digest
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.graph.neighbours import knn
 from dahgnn.nn.model import DAHGNN
 from dahgnn.progress import tell_ensemble_epochs
 from dahgnn.report import large_fit
@@ -146,7 +147,7 @@ def run_train(folder: Path) -> None:
         write(folder, f"train-{world.rank}", [losses, tensors_digest(weights)])
 
 
-def classify(folder: Path, at_epoch=lambda epoch: None) -> list:
+def classify(folder: Path, at_epoch=lambda epoch: None, neighbors=None) -> list:
     """Fit a classifier to rows of which a quarter is labelled, and return its epochs and what it says of rows."""
     features, labels = small_data()
     known = torch.where(torch.arange(len(labels)) % 4 == 0, labels, -1)
@@ -163,7 +164,7 @@ def classify(folder: Path, at_epoch=lambda epoch: None) -> list:
         random_state=0,
         resources=ResourceConfig(batch=16, folder=str(folder)),
     )
-    classifier.fit(features.numpy(), known.numpy(), callback=hear)
+    classifier.fit(features.numpy(), known.numpy(), neighbors=neighbors, callback=hear)
     return [epochs, classifier.label_distributions_.tolist()]
 
 
@@ -178,6 +179,18 @@ def run_classifier(folder: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     write(folder, f"classifier-{rank}", classify(folder / "work", maybe_die))
+
+
+def run_neighbors(folder: Path) -> None:
+    """Fit a classifier to neighbours of which the second process has another one."""
+    with join_world() as world:
+        rank = world.rank
+        neighbors = knn(small_data()[0], 5).indices
+        neighbors[7, 0] += rank
+        try:
+            classify(folder / "work", neighbors=neighbors)
+        except ValueError as error:
+            write(folder, f"neighbors-{rank}", [type(error).__name__, str(error)])
 
 
 def run_killed(folder: Path) -> None:
@@ -222,4 +235,5 @@ def run_fit(folder: Path) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     programs = {"basics": run_basics, "train": run_train, "killed": run_killed, "fit": run_fit}
+    programs["neighbors"] = run_neighbors
     programs[sys.argv[1]](Path(sys.argv[2]))

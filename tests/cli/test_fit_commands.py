@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from part_folders import write_animals
+from part_folders import change_column, write_animals, write_whole
 
 from dahgnn.cli.commands import main
 from dahgnn.cli.fit_commands import _read_fit_options
@@ -185,3 +186,35 @@ def test_a_process_with_another_table_ends_all_of_them(tmp_path):
     assert "Process 1 must have what process 0 has. It says: " in said
     assert "'kind'" in said.split("It says: ")[1]
     assert not (tmp_path / "out").exists()
+
+
+def write_for_each(folder):
+    """Write what two processes are given: in files called by their number the second has something else."""
+    for rank in (0, 1):
+        animals = write_animals(folder / f"animals-{rank}")
+        # A table so small that each process reads it by itself, and may have hyperedges.
+        write_whole(folder / f"few-{rank}.parquet", sizes=(60,))
+        pairs = [f"x{row},{row % 7}\n" for row in range(60 - rank)]
+        (folder / f"pairs-{rank}.csv").write_text("name,group\n" + "".join(pairs))
+    kinds = pq.read_table(animals / "part-0.parquet")["kind"].to_pylist()
+    change_column(animals / "part-0.parquet", "kind", pa.array(["bee", *kinds[1:]]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("animals-RANK",), "labels and settings"),
+        (("animals-0", "-k", "1RANK"), "labels and settings"),
+        (("few-0.parquet", "--id", "name", "--hyperedges", "pairs-RANK.csv"), "rows and hyperedges"),
+    ],
+    ids=["labels", "settings", "hyperedges"],
+)
+def test_processes_that_were_given_different_things_say_so_once(tmp_path, words, what):
+    pytest.importorskip("openTSNE")
+    write_for_each(tmp_path)
+    status, _, said = together(tmp_path, *words, *FIT, "--out", "out")
+    assert status != 0
+    assert said.count(f"dahgnn: All processes must have the same {what}. Got ") == 1
+    assert not list((tmp_path / "out").glob("[a-z]*"))
+    assert not list((tmp_path / "work").glob(".dahgnn-*"))
