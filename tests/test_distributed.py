@@ -4,6 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import torch
 from torchrun_programs import train
 
 from dahgnn.distributed import (
+    _own_names,
     check_same,
     do_first,
     gather,
@@ -88,6 +92,29 @@ def test_processes_that_do_not_come_are_not_waited_for_forever(monkeypatch):
         pass
 
 
+def test_processes_that_start_again_meet_under_a_name_of_their_own():
+    """The store still has the name of an earlier start, and what the ended processes wrote under it."""
+    store, wait = torch.distributed.HashStore(), timedelta(seconds=20)
+    store.set("start", "earlier")
+    store.set("earlier/1", "ended")
+    store.set("earlier/met", '["ended"]')
+    with ThreadPoolExecutor(2) as threads:
+        second = threads.submit(_own_names, store, 1, 2, wait)
+        time.sleep(0.3)
+        assert not second.done()
+        first = _own_names(store, 0, 2, wait)
+        first.set("key", "value")
+        assert second.result().get("key") == b"value"
+    assert not store.check(["key", "earlier/key"])
+
+
+def test_a_first_process_that_does_not_come_again_is_not_waited_for_forever():
+    store = torch.distributed.HashStore()
+    store.set("start", "earlier")
+    with pytest.raises(RuntimeError, match="the first process has not come"):
+        _own_names(store, 1, 2, timedelta(seconds=0.3))
+
+
 def test_a_time_that_is_none_is_refused():
     with pytest.raises(ValueError, match="'seconds' parameter of join_world"), join_world(seconds=0):
         pass
@@ -146,6 +173,17 @@ def test_two_processes_do_what_a_world_does(tmp_path):
         "disagree": "All processes must have the same rows. Got digest-0 in process 0 and digest-1 in process 1. "
         "Give all of them the same files and options.",
     }
+
+
+@pytest.mark.slow
+def test_other_neighbours_in_one_process_end_a_fit_in_all(tmp_path):
+    done = torchrun("neighbors", tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, second = (read(tmp_path, f"neighbors-{rank}") for rank in (0, 1))
+    assert first == second
+    assert first[0] == "DisagreementError"
+    assert first[1].startswith("All processes must have the same rows and hyperedges. Got ")
+    assert list((tmp_path).glob("work/*")) == []
 
 
 @pytest.mark.slow

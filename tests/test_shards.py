@@ -180,6 +180,24 @@ def test_a_dask_worker_that_dies_is_replaced(tmp_path):
     assert os.getpid() not in work.workers()
 
 
+def test_without_a_number_all_workers_of_a_cluster_work_and_here_one_process(tmp_path):
+    """Who names a cluster wants it: nothing is done in this process."""
+    from distributed import Client, LocalCluster
+
+    for backend in ("processes", "dask"):
+        (tmp_path / backend).mkdir()
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        pids = set(client.run(os.getpid).values())
+        work = Squares(tmp_path / "dask", seconds=0.1)
+        run_shards(work, range(8), backend="dask")
+    assert work.results() == EIGHT
+    assert work.workers() == pids
+    here = Squares(tmp_path / "processes")
+    run_shards(here, range(8))
+    assert here.workers() == {os.getpid()}
+
+
 def test_a_dask_cluster_that_is_there_is_used_and_left(tmp_path):
     from distributed import Client, LocalCluster
 
@@ -224,6 +242,15 @@ def two_nodes(monkeypatch):
         cluster.shutdown()
 
 
+def written(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return which file each shard is, and when it was written: one that is written again is another."""
+    return {
+        path.name: (status.st_ino, status.st_mtime_ns)
+        for path in folder.glob("shard-*")
+        for status in [path.stat()]
+    }
+
+
 @pytest.mark.slow
 @WITH_RAY
 def test_shards_of_a_ray_worker_or_node_that_dies_are_done_by_others(tmp_path, two_nodes):
@@ -240,12 +267,12 @@ def test_shards_of_a_ray_worker_or_node_that_dies_are_done_by_others(tmp_path, t
     features = torch.randn(20_000, 32, generator=torch.Generator().manual_seed(0))
     options = {"search": "exact", "rows": 500, "scratch": Scratch()}
     (node,) = two_nodes.worker_nodes
-    done_at_death = []
+    done_at_death = {}
 
     def kill() -> None:
         wait_until(lambda: len(list(tmp_path.glob("graph/shard-*"))) > 4)
-        done_at_death.append(len(list(tmp_path.glob("graph/shard-*"))))
         two_nodes.remove_node(node, allow_graceful=False)
+        done_at_death.update(written(tmp_path / "graph"))
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -256,5 +283,8 @@ def test_shards_of_a_ray_worker_or_node_that_dies_are_done_by_others(tmp_path, t
     here = find_neighbours_in_shards(features, 5, **options)
     assert torch.equal(there.found.indices, here.found.indices)
     assert torch.equal(there.found.distances, here.found.distances)
-    assert len(list(tmp_path.glob("graph/shard-*"))) == 40
-    assert done_at_death[0] < 40
+    files = written(tmp_path / "graph")
+    assert len(files) == 40
+    assert 4 < len(done_at_death) < 40
+    # What was done is not done again.
+    assert {name: files[name] for name in done_at_death} == done_at_death

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import torch
 
+from dahgnn import DAHGNNClassifier
 from dahgnn.classifier import plan
 from dahgnn.cli.commands import main
-from dahgnn.config import ModelConfig, TrainingConfig
+from dahgnn.config import ModelConfig, ResourceConfig, TrainingConfig
 from dahgnn.distributed import (
     EndedElsewhereError,
     check_same,
@@ -26,6 +27,7 @@ from dahgnn.distributed import (
 from dahgnn.files.scratch import Scratch
 from dahgnn.files.tensors import tensors_digest
 from dahgnn.graph.hypergraph import Hypergraph
+from dahgnn.graph.neighbours import knn
 from dahgnn.nn.model import DAHGNN
 from dahgnn.progress import tell_ensemble_epochs
 from dahgnn.report import large_fit
@@ -145,6 +147,52 @@ def run_train(folder: Path) -> None:
         write(folder, f"train-{world.rank}", [losses, tensors_digest(weights)])
 
 
+def classify(folder: Path, at_epoch=lambda epoch: None, neighbors=None) -> list:
+    """Fit a classifier to rows of which a quarter is labelled, and return its epochs and what it says of rows."""
+    features, labels = small_data()
+    known = torch.where(torch.arange(len(labels)) % 4 == 0, labels, -1)
+    epochs: list[int] = []
+
+    def hear(_, update) -> None:
+        epochs.append(update.epoch)
+        at_epoch(update.epoch)
+
+    classifier = DAHGNNClassifier(
+        model=ModelConfig(hidden=8, heads=1, units=4, activation=True, shortcut=True),
+        training=TrainingConfig(max_epochs=EPOCHS),
+        networks=1,
+        random_state=0,
+        resources=ResourceConfig(batch=16, folder=str(folder)),
+    )
+    classifier.fit(features.numpy(), known.numpy(), neighbors=neighbors, callback=hear)
+    return [epochs, classifier.label_distributions_.tolist()]
+
+
+def run_classifier(folder: Path) -> None:
+    """Fit a classifier together; the second process kills itself after the third epoch of the first try."""
+    with join_world() as world:
+        rank = world.rank
+
+    def maybe_die(epoch: int) -> None:
+        if epoch == 3 and rank == 1 and not (folder / "killed").exists():
+            (folder / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    write(folder, f"classifier-{rank}", classify(folder / "work", maybe_die))
+
+
+def run_neighbors(folder: Path) -> None:
+    """Fit a classifier to neighbours of which the second process has another one."""
+    with join_world() as world:
+        rank = world.rank
+        neighbors = knn(small_data()[0], 5).indices
+        neighbors[7, 0] += rank
+        try:
+            classify(folder / "work", neighbors=neighbors)
+        except ValueError as error:
+            write(folder, f"neighbors-{rank}", [type(error).__name__, str(error)])
+
+
 def run_killed(folder: Path) -> None:
     """Train as `run_train` does; a process kills itself after the fourth epoch of the first try."""
     with join_world(seconds=60) as world:
@@ -159,17 +207,21 @@ def run_killed(folder: Path) -> None:
 
 
 def run_fit(folder: Path) -> None:
-    """Run `dahgnn fit` as if its table were large and memory full; a process kills itself in the first try."""
+    """Run `dahgnn fit` as if its table were large and memory full.
+
+    The process that DAHGNN_TEST_KILLED names kills itself in the first try.
+    """
     large_tables.LARGE_ROWS = 100
     plan._SHARE = 0.0
     Scratch.__init__.__kwdefaults__["large"] = 1
-    rank, restart = (os.environ.get(name) for name in ("RANK", "TORCHELASTIC_RESTART_COUNT"))
+    rank, killed = os.environ.get("RANK", "0"), Path("killed")
 
     def tell(*given):
         hear = tell_ensemble_epochs(*given)
 
         def maybe_die(network, epoch) -> None:
-            if epoch.epoch == 3 and (rank, restart) == ("1", "0"):
+            if epoch.epoch == 3 and rank == os.environ.get("DAHGNN_TEST_KILLED") and not killed.exists():
+                killed.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             hear(network, epoch)
 
@@ -177,12 +229,11 @@ def run_fit(folder: Path) -> None:
 
     large_fit.tell_ensemble_epochs = tell
     os.chdir(folder)
-    if restart == "1":
-        Path("restarted").touch()
-    sys.exit(main(["fit", *(word.replace("RANK", rank or "0") for word in sys.argv[3:])]))
+    sys.exit(main(["fit", *(word.replace("RANK", rank) for word in sys.argv[3:])]))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     programs = {"basics": run_basics, "train": run_train, "killed": run_killed, "fit": run_fit}
+    programs["neighbors"] = run_neighbors
     programs[sys.argv[1]](Path(sys.argv[2]))

@@ -194,8 +194,9 @@ class ResourceConfig(_Settings):
         processes of one machine have equal parts.
     folder : str, optional
         Where arrays go that are too large for memory; by default the system's folder for temporary files.
-    jobs : int
-        Processes, or workers of a cluster, that search for neighbours.
+    jobs : int, optional
+        Processes, or workers of a cluster, that search for neighbours. By default one process here, or all
+        workers of a cluster.
     backend : {"processes", "ray", "dask"}
         Where these are.
     """
@@ -205,7 +206,7 @@ class ResourceConfig(_Settings):
     batch: int | str = "auto"
     memory: float | None = None
     folder: str | None = None
-    jobs: int = 1
+    jobs: int | None = None
     backend: str = "processes"
 
     def __post_init__(self) -> None:
@@ -216,7 +217,8 @@ class ResourceConfig(_Settings):
             check_count("batch", self.batch, owner, low=0)
         if self.memory is not None:
             check_number("memory", self.memory, owner, low=0, open_low=True)
-        check_count("jobs", self.jobs, owner)
+        if self.jobs is not None:
+            check_count("jobs", self.jobs, owner)
         check_choice("backend", self.backend, BACKENDS, owner)
 
 

@@ -12,7 +12,10 @@ loop needs. Outside of both there is one process, which is `ALONE`, so that the 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -20,7 +23,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from dahgnn.checks import check_number
@@ -34,6 +37,8 @@ Value = TypeVar("Value")
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # How long the others wait for the first process, which may search for the neighbours of many rows meanwhile.
 _PATIENCE = timedelta(days=30)
+# How often a process looks whether the first one has come.
+_SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class EndedElsewhereError(Exception):
@@ -52,6 +57,10 @@ class EndedElsewhereError(Exception):
 
 class LostProcessError(OSError):
     """Another process gives no answer."""
+
+
+class DisagreementError(ValueError):
+    """Processes were given different things. All of them say so in the same words."""
 
 
 class ProcessWorld:
@@ -188,10 +197,9 @@ def _start(device: torch.device, seconds: float) -> None:
     wait = timedelta(seconds=seconds)
     try:
         store, rank, size = next(rendezvous("env://", timeout=wait))
-        # torchrun keeps its store when it starts the processes again. Without names of its own the new group
-        # would find the addresses of the ended processes there, and wait for them.
-        names = PrefixStore(f"restart-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
-        dist.init_process_group(backend, timeout=wait, store=names, rank=rank, world_size=size)
+        dist.init_process_group(
+            backend, timeout=wait, store=_own_names(store, rank, size, wait), rank=rank, world_size=size
+        )
     except (RuntimeError, ValueError) as error:
         number, of = os.environ["RANK"], os.environ["WORLD_SIZE"]
         where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
@@ -200,6 +208,31 @@ def _start(device: torch.device, seconds: float) -> None:
             f"All {of} processes must meet at {where} within {seconds:g} s. Process {number} met not all of "
             f"them ({reason[:200]}). Have all been started, and can they reach each other?"
         ) from error
+
+
+def _own_names(store: Store, rank: int, size: int, wait: timedelta) -> Store:
+    """Return a part of a store that the processes of this start alone know.
+
+    torchrun keeps its store when it starts the processes again, and a group that found the addresses of the
+    ended ones there would wait for them. Its number of restarts does not tell starts apart, because each
+    machine counts its own. So the first process names the start. Another one takes the name if the first
+    process has read what that one wrote under it: else the name is from an earlier start.
+    """
+    own = uuid.uuid4().hex
+    if rank == 0:
+        store.set("start", own)
+        others = [f"{own}/{other}" for other in range(1, size)]
+        store.wait(others, wait)
+        store.set(f"{own}/met", json.dumps([store.get(key).decode() for key in others]))
+        return PrefixStore(own, store)
+    until = time.monotonic() + wait.total_seconds()
+    while time.monotonic() < until:
+        name = store.get("start").decode()
+        store.set(f"{name}/{rank}", own)
+        if store.check([f"{name}/met"]) and json.loads(store.get(f"{name}/met"))[rank - 1] == own:
+            return PrefixStore(name, store)
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    raise RuntimeError("the first process has not come")
 
 
 def own_device(device: torch.device | str) -> torch.device:
@@ -231,11 +264,16 @@ def check_same(world: World, digest: str, what: str) -> None:
         Names what this process has, such as the digest of its rows and their shape.
     what : str
         What it is, in words for the message.
+
+    Raises
+    ------
+    DisagreementError
+        In each process, with the same message.
     """
     digests = gather(world, digest)
     others = [rank for rank, each in enumerate(digests) if each != digests[0]]
     if others:
-        raise ValueError(
+        raise DisagreementError(
             f"All processes must have the same {what}. Got {digests[0]} in process 0 and "
             f"{digests[others[0]]} in process {others[0]}. Give all of them the same files and options."
         )

@@ -33,7 +33,7 @@ def run_shards(
     work: Callable[[int], None],
     numbers: Sequence[int],
     *,
-    jobs: int | None = 1,
+    jobs: int | None = None,
     backend: str = "processes",
     is_done: Callable[[int], bool] | None = None,
     progress: Progress | None = None,
@@ -50,8 +50,8 @@ def run_shards(
         The shards.
     jobs : int, optional
         Workers. One does the work in this process, whatever the backend, as does a Ray cluster of which one
-        processor is left. None is one for each core here, or for each of a cluster. A Dask cluster takes part
-        with all its workers.
+        processor is left. None is this process, or one worker for each processor of a cluster. A Dask cluster
+        takes part with all its workers.
     backend : {"processes", "ray", "dask"}
         Where the workers are. A cluster is the one that this process has joined, or that RAY_ADDRESS or
         DASK_SCHEDULER_ADDRESS names, or a Ray that runs on this machine; without any, one of ``jobs`` workers
@@ -90,6 +90,17 @@ def run_shards(
         tell(total, total, f"{total:,} of {total:,}")
 
 
+def is_done_here(jobs: int | None, backend: str) -> bool:
+    """Whether so many workers of a backend are this process, which need not be asked for by files.
+
+    Examples
+    --------
+    >>> is_done_here(None, "processes"), is_done_here(None, "ray"), is_done_here(1, "ray")
+    (True, False, True)
+    """
+    return jobs == 1 or (jobs is None and backend == "processes")
+
+
 def _undone(numbers: list[int], is_done: Callable[[int], bool] | None) -> list[int]:
     return numbers if is_done is None else [number for number in numbers if not is_done(number)]
 
@@ -98,7 +109,7 @@ def spread(
     work: Callable[..., Result],
     calls: Sequence[tuple[Any, ...]],
     *,
-    jobs: int | None = 1,
+    jobs: int | None = None,
     backend: str = "processes",
     is_done: Callable[[int], bool] | None = None,
 ) -> Generator[tuple[int, Result], None, None]:
@@ -140,7 +151,7 @@ def _spread(
     is_done: Callable[[int], bool] | None,
 ) -> Generator[tuple[int, Result] | None, None, None]:
     """Yield None when the workers have begun, and then what they give."""
-    if jobs == 1 or len(calls) <= 1:
+    if is_done_here(jobs, backend) or len(calls) <= 1:
         yield None
         yield from ((place, work(*call)) for place, call in enumerate(calls))
         return

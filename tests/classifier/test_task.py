@@ -12,6 +12,7 @@ from dahgnn.classifier.parameters import Parameters
 from dahgnn.classifier.task import LabelledTable, begin
 from dahgnn.classifier.verbosity import Teller
 from dahgnn.config import ModelConfig, ResourceConfig, TrainingConfig
+from dahgnn.graph.neighbours import knn
 
 SILENT = Teller(logging.getLogger("nobody"), 0)
 SMALL = {
@@ -80,15 +81,61 @@ def test_a_short_fit_keeps_nothing_on_the_disk_and_a_long_one_does(table, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_fit_that_does_not_search_keeps_nothing_either(table, tmp_path):
+def folder_of(table, parent):
+    """Return the name of the folder in which a long fit keeps what it has done."""
+    resources = ResourceConfig(batch=16, folder=str(parent))
+    with start(table, resources=resources) as task, task.work(None) as workplace:
+        return workplace.folder.name
+
+
+def test_a_long_fit_that_does_not_search_keeps_something_too(table, tmp_path):
     hypergraph = Hypergraph.from_features(torch.from_numpy(table.rows), k=5)
     given = make_table(table.rows, table.labels.numpy(), hypergraph=hypergraph)
     resources = ResourceConfig(batch=16, folder=str(tmp_path))
     with start(given, resources=resources) as task, task.work(None) as workplace:
-        assert workplace.folder is None
         adopted = task.surround(task.split(), workplace)
-    assert not adopted.surroundings.searched
-    assert adopted.decision
+        assert not adopted.surroundings.searched
+        assert adopted.decision
+        task.train(adopted, task.split(), workplace, None, lambda *_: None)
+        assert list(workplace.folder.rglob("network-*.safetensors"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_is_that_of_what_was_given(table, tmp_path):
+    """Another neighbour, hyperedge or weight leads to another folder, and the same to the same."""
+    labels, neighbors = table.labels.numpy(), knn(torch.from_numpy(table.rows), 5).indices
+    other = neighbors.clone()
+    other[0, 0] = neighbors[0, 0] + 1
+    hypergraph = Hypergraph.from_neighbors(neighbors)
+    weights = torch.ones(hypergraph.n_hyperedges)
+    weights[0] = 2
+    given = [{}, {"neighbors": neighbors}, {"neighbors": other}, {"hypergraph": hypergraph}]
+    given.append({"hypergraph": Hypergraph.from_neighbors(neighbors, weights=weights)})
+    names = [folder_of(make_table(table.rows, labels, **each), tmp_path) for each in given]
+    assert len(set(names)) == len(names)
+    assert names == [folder_of(make_table(table.rows, labels, **each), tmp_path) for each in given]
+
+
+def test_a_fit_to_given_neighbours_that_was_ended_goes_on_from_its_last_epoch(table, tmp_path):
+    neighbors = knn(torch.from_numpy(table.rows), 5).indices
+    labels = np.where(table.labels < 0, -1, table.labels)
+
+    def fit(folder, listen):
+        resources = ResourceConfig(batch=16, folder=str(tmp_path / folder))
+        classifier = DAHGNNClassifier(**SMALL | {"networks": 1}, resources=resources)
+        return classifier.fit(table.rows, labels, neighbors=neighbors, callback=listen)
+
+    def end(_, update):
+        if update.epoch == 2:
+            raise RuntimeError("ended")
+
+    with pytest.raises(RuntimeError, match="ended"):
+        fit("work", end)
+    epochs = []
+    found = fit("work", lambda _, update: epochs.append(update.epoch))
+    assert epochs[0] == 3
+    expected = fit("other", lambda *_: None)
+    np.testing.assert_array_equal(found.label_distributions_, expected.label_distributions_)
 
 
 def test_neighbours_and_a_hypergraph_at_once_are_refused(table):

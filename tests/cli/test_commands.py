@@ -163,6 +163,7 @@ EPOCH = Epoch(
             2,
             "mlxtend is not installed. It comes with dahgnn's extra 'demo'.",
         ),
+        (ImportError("FAISS is broken.", name="faiss"), 2, "dahgnn: FAISS is broken."),
     ],
 )
 def test_errors_are_one_line_and_a_status(monkeypatch, capsys, error, status, words):

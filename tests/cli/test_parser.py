@@ -39,7 +39,7 @@ def test_a_fit_has_defaults_for_all_but_the_file_and_its_labels():
         "command": "fit", "extra": "fit", "table": Path("mine.csv"), "label": "kind", "id": None, "hyperedges": None, "drop": [],
         "keep": [], "missing": [], "text": [], "picture": [], "text_model": None, "format": None, "encoding": None, "delimiter": None, "decimal": None, "sheet": None, "out": None, "k": 10, "seed": 0, "networks": "auto", "validation": 0.2, "scale": "auto",
         "map": "auto", "parquet": False, "class_weight": [], "class_prior": [], "json": False, "device": "auto", "dry_run": False, "search": "auto",
-        "recall": 0.95, "batch": "auto", "memory": None, "work": None, "jobs": 1, "backend": "processes",
+        "recall": 0.95, "batch": "auto", "memory": None, "work": None, "jobs": None, "backend": "processes",
     }  # fmt: skip
 
 

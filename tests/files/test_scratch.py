@@ -1,10 +1,14 @@
 import errno
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from file_backed import is_in
 
+from dahgnn.files import scratch as scratch_module
 from dahgnn.files.scratch import Scratch
 
 
@@ -48,4 +52,44 @@ def test_a_full_disk_is_said_before_anything_is_written(tmp_path, monkeypatch):
 def test_an_empty_tensor_needs_no_file(tmp_path):
     with Scratch(tmp_path, large=0) as scratch:
         assert scratch.empty((0, 3)).shape == (0, 3)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Holds shared room, says where it is, and waits to be killed.
+HOLDING = """
+import sys, time
+from dahgnn.files.scratch import Scratch
+with Scratch(sys.argv[1], large=1, shared=True) as scratch:
+    rows = scratch.empty((2, 3))
+    print(scratch.place(rows).path, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_shared_room_of_a_killed_process_is_free_when_the_next_one_comes(tmp_path):
+    command = [sys.executable, "-c", HOLDING, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        shared = Path(process.stdout.readline().strip())
+        with Scratch(tmp_path, large=1, shared=True) as scratch:
+            scratch.empty((2, 3))
+            assert shared.exists()  # its process lives
+        process.kill()
+    assert shared.exists()
+    kept = tmp_path / ".dahgnn-0123456789abcdef"  # what a fit has done, which nobody removes
+    kept.mkdir()
+    (kept / "lock").touch()
+    with Scratch(tmp_path):
+        assert list(tmp_path.iterdir()) == [kept]
+
+
+def test_shared_room_without_locks_is_removed_by_its_owner_alone(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(scratch_module.fcntl, "flock", refuse)
+    with Scratch(tmp_path, large=1, shared=True) as first:
+        place = first.place(first.empty((2, 3)))
+        with Scratch(tmp_path, large=1, shared=True) as second:
+            second.empty((2, 3))
+        assert Path(place.path).exists()
     assert list(tmp_path.iterdir()) == []

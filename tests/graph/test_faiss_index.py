@@ -1,3 +1,4 @@
+import re
 import sys
 
 import numpy as np
@@ -92,6 +93,35 @@ def test_without_faiss_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'dahgnn\[large\]'.*search='exact'"):
         FaissIndex.build("ivf", torch.ones(3, 2), None, 0)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ImportError("libblas.so.3: cannot open shared object file.\nMore of it", name="faiss"),
+        ModuleNotFoundError("No module named 'numpy.distutils'", name="numpy.distutils"),
+    ],
+)
+def test_a_faiss_that_is_broken_says_so(monkeypatch, error):
+    """What FAISS itself lacks is not what the user lacks: it is installed."""
+    monkeypatch.delitem(sys.modules, "faiss", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Breaking(error), *sys.meta_path])
+    reason = re.escape(str(error).splitlines()[0].rstrip("."))
+    words = rf"FAISS is installed, but cannot be loaded \({reason}\)\. .*--force-reinstall.*search='exact'"
+    with pytest.raises(ImportError, match=words) as caught:
+        FaissIndex.build("ivf", torch.ones(3, 2), None, 0)
+    assert not isinstance(caught.value, ModuleNotFoundError)
+
+
+class Breaking:
+    """Lets the import of FAISS end with an error."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def find_spec(self, name, *_):
+        if name == "faiss":
+            raise self.error
 
 
 def test_a_preparation_keeps_distances_up_to_a_power_of_two():

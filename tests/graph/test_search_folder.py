@@ -1,3 +1,6 @@
+import errno
+import resource
+
 import pytest
 import torch
 
@@ -73,3 +76,15 @@ def test_features_stay_in_a_file(tmp_path):
     before = (tmp_path / "features.npy").stat().st_mtime_ns
     files.write_features(features)
     assert (tmp_path / "features.npy").stat().st_mtime_ns == before
+
+
+def test_features_that_do_not_fit_on_the_disk_say_which_file_and_why(tmp_path):
+    files, (most, hard) = SearchFolder(tmp_path, Plan(**PLAN)), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*features.npy'") as caught:
+            files.write_features(torch.ones(60, 60))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    assert caught.value.errno == errno.EFBIG
+    assert list(tmp_path.iterdir()) == []

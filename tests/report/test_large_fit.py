@@ -13,12 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 from part_folders import KINDS, change_column, write_animals
 
+from dahgnn.classifier import plan
 from dahgnn.cli.commands import main
 from dahgnn.files.exchange import settle
-from dahgnn.report import large_page, prediction_shards
+from dahgnn.graph.search_folder import SearchFolder
+from dahgnn.report import fit_folder, large_page, prediction_shards
 from dahgnn.report.fit_files import FILES
 from dahgnn.report.fitted_folder import FittedFolder
 from dahgnn.tables import large_sources, large_tables
+from dahgnn.training.checkpoints import Checkpoints
 
 pytest.importorskip("openTSNE")
 
@@ -176,6 +179,45 @@ def test_a_disk_that_fills_while_predictions_are_written_leaves_the_old_fit(
     assert fit(data, fitted, "--seed", "1") == 2
     assert "The disk is full" in capsys.readouterr().err
     assert content(fitted) == before
+
+
+@pytest.mark.parametrize("rows", [100, 1000])
+def test_what_was_done_stays_until_the_results_are_written(data, tmp_path, monkeypatch, capsys, caplog, rows):
+    """A disk that fills at the end costs neither the search nor the training of a large or a small table."""
+    monkeypatch.setattr(large_tables, "LARGE_ROWS", rows)
+    monkeypatch.setattr(plan, "_SHARE", 0.0)  # which makes the fit a long one
+    done = {"searched": 0, "trained": 0}
+
+    def count(owner, name, what):
+        really = getattr(owner, name)
+
+        def counting(*arguments, **keywords):
+            done[what] += 1
+            return really(*arguments, **keywords)
+
+        monkeypatch.setattr(owner, name, counting)
+
+    count(SearchFolder, "write_shard", "searched")
+    count(Checkpoints, "write", "trained")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    words = ("--work", str(tmp_path / "work"), "--search", "exact")
+    with monkeypatch.context() as patched:
+        patched.setattr(prediction_shards, "write_parquet", full)
+        patched.setattr(fit_folder, "write_text", full)
+        assert fit(data, tmp_path / "fit", *words) == 2
+    assert "The disk is full" in capsys.readouterr().err
+    assert "What was done is kept in" in caplog.text
+    assert not (tmp_path / "fit" / "model.safetensors").exists()
+    assert done["searched"] == 1
+    assert done["trained"] > 5
+    done.update(searched=0, trained=0)
+    assert fit(data, tmp_path / "fit", *words) == 0
+    assert done == {"searched": 0, "trained": 0}
+    assert (tmp_path / "fit" / "model.safetensors").exists()
+    assert list((tmp_path / "work").iterdir()) == []
 
 
 def test_others_files_among_the_predictions_are_never_removed(fitted, data, capsys):

@@ -1,10 +1,12 @@
 import os
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from dahgnn.tables import sources
 from dahgnn.tables.row_files import look_at, read_blocks, read_whole
 
 TABLE = pa.table({"a": list(range(100)), "a.b": [str(row) for row in range(100)], "c": [1.5] * 100})
@@ -44,6 +46,26 @@ def test_a_file_that_changed_since_it_was_looked_at_is_refused(file):
         next(read_blocks(found, ["a"], 10))
     with pytest.raises(OSError, match="changed while it was read"):
         read_whole(found, lambda _, column: column)
+
+
+def test_a_file_on_a_network_disk_is_the_same_on_another_machine(file, monkeypatch):
+    """Of what tells files apart, the number of the device alone differs from machine to machine."""
+    found = look_at(file)
+    monkeypatch.setattr(sources, "os", OtherMachine())
+    assert look_at(file) == found
+    assert sum(block.num_rows for block in read_blocks(found, ["a"], 10)) == found.n_rows
+
+
+class OtherMachine:
+    """The module `os` of a machine that calls the same disk by another number."""
+
+    def __getattr__(self, name):
+        return getattr(os, name)
+
+    def fstat(self, number):
+        status = os.fstat(number)
+        names = ("st_ino", "st_size", "st_mtime_ns")
+        return SimpleNamespace(st_dev=status.st_dev + 1, **{name: getattr(status, name) for name in names})
 
 
 def test_a_file_that_changes_while_blocks_are_read_is_refused(file):

@@ -251,7 +251,7 @@ def _bytes_of_workers(n: int, resources: ResourceConfig) -> int:
     """Return the bytes of the processes that search for neighbours here, beyond the first one."""
     if resources.backend != "processes":  # a cluster's, which has memory of its own
         return 0
-    return (min(resources.jobs, math.ceil(n / ROWS_OF_A_SHARD)) - 1) * _A_WORKER
+    return (min(resources.jobs or 1, math.ceil(n / ROWS_OF_A_SHARD)) - 1) * _A_WORKER
 
 
 def _has_room_at_once(n: int, d: int, device: torch.device, here: bool) -> bool:

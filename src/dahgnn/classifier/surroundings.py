@@ -230,7 +230,11 @@ def digest_of_given(
     around: dict[str, Tensor] = {}
     known = neighbors.hypergraph if isinstance(neighbors, Surroundings) else hypergraph
     if isinstance(known, Hypergraph):
-        around = {"node": known.by_hyperedge.indices, "hyperedge": known.by_hyperedge.owners()}
+        weights = {"weights": known.weights, "incidence_weights": known.incidence_weights}
+        around = {name: each for name, each in weights.items() if each is not None}
+        around |= {"node": known.by_hyperedge.indices, "hyperedge": known.by_hyperedge.owners()}
     elif neighbors is not None and not isinstance(neighbors, Surroundings):
-        around = {"neighbors": as_tensor(getattr(neighbors, "indices", neighbors), "neighbors", "fit")}
+        # A tensor has something else that is called ``indices``.
+        indices = neighbors.indices if isinstance(neighbors, Neighbors) else neighbors
+        around = {"neighbors": as_tensor(indices, "neighbors", "fit")}
     return digest_of_rows(features, hash_rows(features)) + tensors_digest(around)

@@ -68,11 +68,6 @@ class LabelledTable:
     neighbors: Surroundings | Neighbors | ArrayLike | None
     hypergraph: Hypergraph | None
 
-    @property
-    def is_searched(self) -> bool:
-        """Whether the fit has to find the neighbours."""
-        return self.neighbors is None and self.hypergraph is None
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
@@ -109,17 +104,16 @@ class Task:
 
     @contextlib.contextmanager
     def work(self, progress: Progress | None) -> Iterator[Workplace]:
-        """Yield where the fit works. A long one that searches keeps in a folder what it has done."""
-        plan, table = self.plan, self.table
-        if self.world.size > 1:
-            digest = digest_of_given(self.given.features, table.neighbors, table.hypergraph)
-            check_same(self.world, digest, "rows and hyperedges")
+        """Yield where the fit works. A long one keeps in a folder what it has done."""
+        plan, table, folder = self.plan, self.table, None
         is_long = plan.on_disk or plan.batch or plan.search != "exact"
-        with (
-            work_folder(plan.folder, self.given.features, self.settings, self.world)
-            if table.is_searched and is_long
-            else contextlib.nullcontext()
-        ) as folder:
+        with contextlib.ExitStack() as stack:
+            if is_long or self.world.size > 1:
+                given = digest_of_given(self.given.features, table.neighbors, table.hypergraph)
+                check_same(self.world, given, "rows and hyperedges")
+            if is_long:
+                kept = work_folder(plan.folder, f"{given} {self.settings}", self.world)
+                folder = stack.enter_context(kept)
             yield Workplace(
                 plan=plan, scratch=self.scratch, folder=folder, world=self.world, progress=progress
             )

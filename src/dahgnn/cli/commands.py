@@ -16,7 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dahgnn.cli.errors import describe_error, describe_shortage, is_out_of_memory, warnings_in_a_line
+from dahgnn.cli.errors import (
+    SaidElsewhereError,
+    describe_error,
+    describe_shortage,
+    is_out_of_memory,
+    warnings_in_a_line,
+)
 from dahgnn.cli.fit_commands import read_choices, read_reading, run_fit, run_predict
 from dahgnn.cli.interruption import INTERRUPTED, TERMINATED, hearing_sigterm, is_interruption
 from dahgnn.cli.parser import make_parser
@@ -46,6 +52,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:
         # The reader has seen enough. What is still buffered must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SaidElsewhereError as error:
+        return error.status
     except Exception as error:
         message = _describe(error, options)
         if message is None:
@@ -64,6 +72,8 @@ def _describe(error: Exception, options: argparse.Namespace) -> str | None:
         if "dahgnn's extra" in str(error):  # it knows better than the command
             return str(error)
         return f"{error.name} is not installed. It comes with dahgnn's extra '{options.extra}'."
+    if isinstance(error, ImportError) and error.name == "faiss":  # it is there, and broken
+        return str(error)
     if isinstance(error, OSError | ValueError):
         return describe_error(error, of_fit=options.extra == "fit")
     return None

@@ -57,6 +57,20 @@ _SIZE = re.compile(r"allocate ([0-9.]+) ?(bytes|[KMGTPE]i?B)", re.I)
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
 
 
+class SaidElsewhereError(Exception):
+    """A command has failed, and another process says why.
+
+    Attributes
+    ----------
+    status : int
+        The exit status of this one.
+    """
+
+    def __init__(self, status: int = 2) -> None:
+        super().__init__()
+        self.status = status
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether there was too little memory, of the computer or of a GPU."""
     if isinstance(error, MemoryError):

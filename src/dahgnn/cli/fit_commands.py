@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import os
 import shlex
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dahgnn.cli.display import printable
+from dahgnn.cli.errors import SaidElsewhereError
 
 if TYPE_CHECKING:
     from dahgnn.config import ResourceConfig
@@ -25,9 +25,8 @@ def run_fit(options: argparse.Namespace) -> None:
     """Fit a classifier to a table, or say what is understood of it and what a fit would need."""
     from dahgnn.cli.display import Display
     from dahgnn.cli.json_text import fit_as_json
-    from dahgnn.distributed import EndedElsewhereError, LostProcessError
     from dahgnn.report.fit_files import FILES
-    from dahgnn.report.fit_folder import fit_beside, fit_table
+    from dahgnn.report.fit_folder import fit_table
     from dahgnn.report.fit_options import join_world_of
 
     folder = options.out or _default_folder(options.table)
@@ -40,8 +39,7 @@ def run_fit(options: argparse.Namespace) -> None:
             _dry_run(options.table, chosen)
         return
     if not is_first:
-        with contextlib.suppress(EndedElsewhereError, LostProcessError), join_world_of(chosen) as world:
-            fit_beside(options.table, chosen, world)
+        _fit_beside(options.table, chosen)
         return
     with join_world_of(chosen) as world, Display() as display:
         metrics = fit_table(options.table, folder, chosen, display, world)
@@ -54,6 +52,24 @@ def run_fit(options: argparse.Namespace) -> None:
         _print_early_end(metrics)
     if metrics["stopped"] == "interrupted":
         raise KeyboardInterrupt
+
+
+def _fit_beside(table: Path, chosen: FitOptions) -> None:
+    """Fit together with the first process of torchrun, which speaks and writes for all.
+
+    The status tells torchrun that this process has to be started again with the others.
+    """
+    from dahgnn.distributed import DisagreementError, EndedElsewhereError, LostProcessError
+    from dahgnn.report.fit_folder import fit_beside
+    from dahgnn.report.fit_options import join_world_of
+
+    try:
+        with join_world_of(chosen) as world:
+            fit_beside(table, chosen, world)
+    except EndedElsewhereError as error:
+        raise SaidElsewhereError(error.status) from error
+    except (DisagreementError, LostProcessError) as error:
+        raise SaidElsewhereError from error
 
 
 def _read_fit_options(options: argparse.Namespace) -> FitOptions:

@@ -226,7 +226,10 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
 def _add_workers(parser: argparse.ArgumentParser, purpose: str) -> None:
     """Add among how many processes, or workers of a cluster, work is divided."""
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help=f"processes or workers {purpose} (%(default)s)"
+        "--jobs",
+        type=int,
+        metavar="N",
+        help=f"processes or workers {purpose} (one process, or all workers of a cluster)",
     )
     parser.add_argument(
         "--backend",

@@ -2,12 +2,19 @@
 
 A file-backed tensor is one like any other. The system reads the parts that are needed, and takes their memory
 back when somebody else needs it, so that a fit of many rows is bounded by the disk and not by memory.
+
+Files without a name are gone with their process, however that ends. Those that need a name, because others
+open them, are in a folder with a lock. If their process is killed, the next one on this machine removes them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
+import glob
 import os
+import platform
 import shutil
 import tempfile
 import uuid
@@ -21,6 +28,9 @@ from torch import Tensor
 
 from dahgnn.checks import check_count
 
+# What folders are called whose owner has a lock in them. Locks of some network disks hold on one machine
+# alone, so that no machine touches the folders of another.
+_LOCKED = f".dahgnn-room-{platform.node()}-"
 # Bytes from which on an array is worth a file.
 _LARGE = 1 << 24
 
@@ -96,6 +106,7 @@ class Scratch:
         check_count("large", large, "Scratch", low=0)
         self.folder, self.large, self.shared = None if folder is None else Path(folder), large, shared
         self._own: Path | None = None
+        self._lock: int | None = None
         self._places: dict[int, Place] = {}
 
     @property
@@ -173,9 +184,9 @@ class Scratch:
     def _made(self) -> Path:
         """Return the folder of its own, which is made when it is first needed."""
         if self._own is None:
-            if self.folder is not None:
-                self.folder.mkdir(parents=True, exist_ok=True)
-            self._own = Path(tempfile.mkdtemp(prefix=".dahgnn-", dir=self.folder))
+            parent = Path(tempfile.gettempdir()) if self.folder is None else self.folder
+            parent.mkdir(parents=True, exist_ok=True)
+            self._own, self._lock = _make_locked(parent)
         return self._own
 
     def close(self) -> None:
@@ -183,14 +194,42 @@ class Scratch:
         if self._own is not None:
             shutil.rmtree(self._own, ignore_errors=True)
             self._own = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def __enter__(self) -> Self:
+        if self.folder is not None:
+            _remove_abandoned(self.folder)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _make_locked(parent: Path) -> tuple[Path, int | None]:
+    """Make a folder and lock it; where there are no locks it has a name that nobody else removes."""
+    path = Path(tempfile.mkdtemp(prefix=".dahgnn-", dir=parent))
+    # A bare descriptor: one that nobody closes holds the lock as long as its process lives.
+    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return path, None
+    # It is locked before it has a name by which others look for abandoned ones.
+    return path.rename(parent / f"{_LOCKED}{uuid.uuid4().hex}"), lock
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of processes of this machine that were killed."""
+    for path in parent.glob(f"{glob.escape(_LOCKED)}*"):
+        # Nobody gets the lock of a process that lives, and each user has folders that others cannot open.
+        with contextlib.suppress(OSError), (path / "lock").open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
 
 
 # Where nobody says otherwise.

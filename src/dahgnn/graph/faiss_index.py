@@ -41,18 +41,30 @@ def load_faiss() -> ModuleType:
 
     Raises
     ------
-    ModuleNotFoundError
-        If it is not installed; the message says what to install.
+    ImportError
+        If it is not installed, or cannot be loaded; the message says what to do.
     """
     try:
         import faiss
-    except ModuleNotFoundError as error:
+    except ImportError as error:
+        if not isinstance(error, ModuleNotFoundError) or error.name != "faiss":
+            raise _broken(error) from error
         raise ModuleNotFoundError(
             "An approximate search for neighbours needs FAISS. Install it with pip install 'dahgnn[large]', "
             "or ask for search='exact', which needs nothing.",
             name="faiss",
         ) from error
     return faiss
+
+
+def _broken(error: ImportError) -> ImportError:
+    """Return the error of a library that is installed, but that the system cannot load."""
+    reason = (str(error).strip().splitlines() or ["no reason is given"])[0].rstrip(".")
+    return ImportError(
+        f"FAISS is installed, but cannot be loaded ({reason}). Install it again with pip install "
+        "--force-reinstall faiss-cpu, or ask for search='exact', which needs nothing.",
+        name="faiss",
+    )
 
 
 @contextmanager

@@ -192,17 +192,27 @@ class SearchFolder:
             path.exists() and path.stat().st_size >= features.nbytes
         ):  # written whole, and the plan is the same
             return
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            first = features[:1].numpy()
-            header = np.lib.format.header_data_from_array_1_0(first) | {"shape": tuple(features.shape)}
-            np.lib.format.write_array_header_1_0(file, header)
-            for block in features.split(max(1, _NUMBERS // features.shape[1])):
-                block.numpy().tofile(file)
+        with replacing(path) as temporary:
+            try:
+                _write_npy(temporary, features)
+            except OSError as error:  # a full disk, say
+                raise OSError(error.errno, error.strerror, str(path)) from error
 
     def open_features(self) -> Tensor:
         """Return what `write_features` wrote; it stays in the file."""
         # Copy on write: torch has no tensors that only can be read.
         return torch.from_numpy(np.load(self.path / "features.npy", mmap_mode="c"))
+
+
+def _write_npy(path: Path, features: Tensor) -> None:
+    """Write features (n, d) as NumPy does, some at a time."""
+    with path.open("wb") as file:
+        first = features[:1].numpy()
+        header = np.lib.format.header_data_from_array_1_0(first) | {"shape": tuple(features.shape)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in features.split(max(1, _NUMBERS // features.shape[1])):
+            # Not by NumPy's `tofile`, whose errors do not tell what is wrong.
+            file.write(np.ascontiguousarray(block.numpy()).data)
 
 
 def _way_out() -> str:

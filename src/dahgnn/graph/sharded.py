@@ -48,7 +48,7 @@ from dahgnn.graph.recall import SearchReport
 from dahgnn.graph.search_folder import Chosen, Plan, SearchFolder
 from dahgnn.kernels.cpu.memory import release_memory
 from dahgnn.progress import Progress
-from dahgnn.shards import run_shards
+from dahgnn.shards import is_done_here, run_shards
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ def find_neighbours_in_shards(
     recall: float = 0.95,
     scratch: Scratch,
     folder: Path | str | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
     backend: str = "processes",
     device: torch.device | str = "cpu",
     seed: int = 0,
@@ -115,7 +115,7 @@ def find_neighbours_in_shards(
     folder : path, optional
         Where the search is kept. A second call with the same rows and settings does what is missing there.
         By default it is a folder of the scratch, which goes with it.
-    jobs, backend : int, {"processes", "ray", "dask"}
+    jobs, backend : int or None, {"processes", "ray", "dask"}
         See `run_shards`. Workers on other machines need a folder that they can reach.
     device : torch.device or str
         Where an exact search compares rows.
@@ -155,11 +155,11 @@ def find_neighbours_in_shards(
         seed=int(seed),
     )
     path = scratch.subfolder(f"neighbours-{uuid.uuid4().hex}") if folder is None else Path(folder)
-    files = SearchFolder(path, plan)
+    files, elsewhere = SearchFolder(path, plan), not is_done_here(jobs, backend)
     try:
         chosen = _choose(files, points, where)
-        work = _ShardSearch(files, chosen, str(where), points if jobs == 1 else None)
-        if jobs != 1:
+        work = _ShardSearch(files, chosen, str(where), None if elsewhere else points)
+        if elsewhere:
             files.write_features(points)
         run_shards(
             work, files.missing(), jobs=jobs, backend=backend, is_done=files.is_whole, progress=progress

@@ -28,6 +28,7 @@ from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.parameters import Parameters
 from dahgnn.classifier.saving import save_classifier
 from dahgnn.classifier.stages import count_networks
+from dahgnn.classifier.workplace import keeping_work
 from dahgnn.config import PRESETS
 from dahgnn.distributed import failing_together, share
 from dahgnn.files.exchange import exchanging
@@ -108,7 +109,7 @@ def fit_table(
             if not was_there:  # a table that teaches nothing has left no folder
                 stack.enter_context(owning(folder))
         shares = complete_shares(options.class_prior, table.labels or ())
-        return fit_to_folder(path, folder, table, replace(options, class_prior=shares), observer)
+        return fit_to_folder(path, folder, table, replace(options, class_prior=shares), observer, world)
 
 
 def fit_beside(path: Path, options: FitOptions, world: World) -> None:
@@ -126,6 +127,8 @@ def fit_beside(path: Path, options: FitOptions, world: World) -> None:
     shares = complete_shares(options.class_prior, table.labels or ())
     labels = np.array(table.labels, dtype=object)
     _fit(table, labels, replace(options, class_prior=shares), SilentObserver())
+    with failing_together(world):
+        pass  # the first process writes the results
 
 
 def _read(path: Path, folder: Path, options: FitOptions, observer: Observer, processes: int) -> Table:
@@ -148,27 +151,29 @@ def _read(path: Path, folder: Path, options: FitOptions, observer: Observer, pro
 
 
 def fit_to_folder(
-    path: Path, folder: Path, table: Table, options: FitOptions, observer: Observer
+    path: Path, folder: Path, table: Table, options: FitOptions, observer: Observer, world: World = ALONE
 ) -> dict[str, Any]:
     """Fit a classifier to a table that was read from a file, and fill a folder that the caller owns."""
     labels = np.array(table.labels, dtype=object)
     origin = gather_origin(path, table.notes, make_classifier(options), options.command)
     if options.hyperedges is not None:
         origin["hyperedges"] = {"file": options.hyperedges.name, "sha256": file_digest(options.hyperedges)}
-    start = time.perf_counter()
-    classifier = _fit(table, labels, options, observer)
-    interrupted = classifier.stopped_ == "interrupted"
-    if interrupted and (folder / MODEL).exists():
-        observer.note(f"The fit that was in {folder} stays.")
-        raise KeyboardInterrupt
-    metrics = gather_metrics(classifier, labels, time.perf_counter() - start) | origin
-    # What a user waits for comes first: who is interrupted later has it.
-    with observer.phase("Write"), exchanging(folder, FILES) as stage:
-        metrics = _write_predictions(stage, table, classifier, options) | metrics
-        write_json(stage / METRICS, metrics)
-        columns, arrays = pack_columns(table.columns)
-        notes = _about(path, table, options) | {"columns": columns, "fit": metrics["fit"]}
-        save_classifier(classifier, stage / MODEL, notes, arrays)
+    with keeping_work():
+        start = time.perf_counter()
+        classifier = _fit(table, labels, options, observer)
+        interrupted = classifier.stopped_ == "interrupted"
+        if interrupted and (folder / MODEL).exists():
+            observer.note(f"The fit that was in {folder} stays.")
+            raise KeyboardInterrupt
+        metrics = gather_metrics(classifier, labels, time.perf_counter() - start) | origin
+        # What a user waits for comes first: who is interrupted later has it. Other processes wait, too: they
+        # are needed again if this fails.
+        with failing_together(world), observer.phase("Write"), exchanging(folder, FILES) as stage:
+            metrics = _write_predictions(stage, table, classifier, options) | metrics
+            write_json(stage / METRICS, metrics)
+            columns, arrays = pack_columns(table.columns)
+            notes = _about(path, table, options) | {"columns": columns, "fit": metrics["fit"]}
+            save_classifier(classifier, stage / MODEL, notes, arrays)
     with observer.phase("Compare with simple methods"):
         metrics["assessment"] = assess(classifier, table.features, labels).as_dict(table.ids)
         replace_metrics(folder, metrics)

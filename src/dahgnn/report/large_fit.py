@@ -26,6 +26,7 @@ from dahgnn.classifier.estimator import DAHGNNClassifier
 from dahgnn.classifier.parameters import Parameters
 from dahgnn.classifier.saving import save_classifier
 from dahgnn.classifier.stages import count_networks
+from dahgnn.classifier.workplace import keeping_work
 from dahgnn.config import PRESETS
 from dahgnn.distributed import check_same, failing_together, make_for_all, take_from_first
 from dahgnn.files.exchange import exchanging
@@ -125,7 +126,7 @@ def fit_large_table(
         shares = complete_shares(options.class_prior, labels.classes)
         chosen = replace(options, class_prior=shares)
         release_memory()  # blocks of cells came and went
-        return _fit_to_folder(source, folder, tables[0], labels, chosen, observer)
+        return _fit_to_folder(source, folder, tables[0], labels, chosen, observer, world)
 
 
 def fit_large_beside(path: Path, options: FitOptions, world: World) -> None:
@@ -141,6 +142,8 @@ def fit_large_beside(path: Path, options: FitOptions, world: World) -> None:
         features = take_from_first(world)
         shares = complete_shares(options.class_prior, labels.classes)
         _fit(features, labels, replace(options, class_prior=shares), SilentObserver())
+        with failing_together(world):
+            pass  # the first process writes the results
 
 
 def _labels_of(survey: LargeSurvey) -> CodedLabels:
@@ -201,30 +204,36 @@ def _fit_to_folder(
     labels: CodedLabels,
     options: FitOptions,
     observer: Observer,
+    world: World,
 ) -> dict[str, Any]:
     """Fit, and exchange the results with those of an earlier fit."""
     origin = gather_origin(source.path, table.notes, make_classifier(options), options.command)
     origin["files"] = _files(source)
-    start = time.perf_counter()
-    classifier = _fit(table.features, labels, options, observer)
-    interrupted = classifier.stopped_ == "interrupted"
-    if interrupted and (folder / MODEL).exists():
-        observer.note(f"The fit that was in {folder} stays.")
-        raise KeyboardInterrupt
-    metrics = gather_metrics(classifier, labels, time.perf_counter() - start) | origin
-    with observer.phase("Write") as progress, exchanging(folder, FILES) as stage:
-        predictions = ManyPredictions(
-            ids=table.ids,
-            classes=labels.classes,
-            probabilities=classifier.label_distributions_,
-            density=classifier.density_,
-            given=labels,
-        )
-        metrics = {"fit": write_shards(stage / SHARDS, predictions, progress)} | metrics
-        write_json(stage / METRICS, metrics)
-        columns, arrays = pack_columns(table.columns)
-        notes = _about(source, table, labels, options) | {"columns": columns, "fit": metrics["fit"]}
-        save_classifier(classifier, stage / MODEL, notes, arrays)
+    with keeping_work():
+        start = time.perf_counter()
+        classifier = _fit(table.features, labels, options, observer)
+        interrupted = classifier.stopped_ == "interrupted"
+        if interrupted and (folder / MODEL).exists():
+            observer.note(f"The fit that was in {folder} stays.")
+            raise KeyboardInterrupt
+        metrics = gather_metrics(classifier, labels, time.perf_counter() - start) | origin
+        with (
+            failing_together(world),  # the others wait: they are needed again if this fails
+            observer.phase("Write") as progress,
+            exchanging(folder, FILES) as stage,
+        ):
+            predictions = ManyPredictions(
+                ids=table.ids,
+                classes=labels.classes,
+                probabilities=classifier.label_distributions_,
+                density=classifier.density_,
+                given=labels,
+            )
+            metrics = {"fit": write_shards(stage / SHARDS, predictions, progress)} | metrics
+            write_json(stage / METRICS, metrics)
+            columns, arrays = pack_columns(table.columns)
+            notes = _about(source, table, labels, options) | {"columns": columns, "fit": metrics["fit"]}
+            save_classifier(classifier, stage / MODEL, notes, arrays)
     observer.note(f"Predictions are Parquet files in {folder / SHARDS}: for so many rows there is no CSV.")
     with observer.phase("Compare with simple methods"):
         found = assess_encoded(classifier, table.features.numpy(), labels.classes, labels.codes.numpy())

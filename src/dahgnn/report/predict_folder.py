@@ -116,7 +116,7 @@ def predict_folder(
     name: str | None,
     observer: Observer,
     *,
-    jobs: int = 1,
+    jobs: int | None = None,
     backend: str = "processes",
 ) -> PredictedFolder:
     """Predict the rows of all files of a folder, or of one file.

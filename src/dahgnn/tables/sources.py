@@ -267,7 +267,8 @@ def identity_of(file: BinaryIO) -> tuple[int, ...]:
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    # Without the number of the device: each machine of a cluster has another one for the same network disk.
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def check_header(names: Sequence[str], path: Path) -> None:
