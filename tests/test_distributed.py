@@ -92,12 +92,13 @@ def test_processes_that_do_not_come_are_not_waited_for_forever(monkeypatch):
         pass
 
 
-def test_processes_that_start_again_meet_under_a_name_of_their_own():
+@pytest.mark.parametrize("met", ['["ended"]', "[]"], ids=["as many", "fewer"])
+def test_processes_that_start_again_meet_under_a_name_of_their_own(met):
     """The store still has the name of an earlier start, and what the ended processes wrote under it."""
     store, wait = torch.distributed.HashStore(), timedelta(seconds=20)
     store.set("start", "earlier")
     store.set("earlier/1", "ended")
-    store.set("earlier/met", '["ended"]')
+    store.set("earlier/met", met)
     with ThreadPoolExecutor(2) as threads:
         second = threads.submit(_own_names, store, 1, 2, wait)
         time.sleep(0.3)

@@ -97,6 +97,9 @@ def test_what_was_measured_on_a_gpu_divides_by_gpus():
     assert steps["updates"] == pytest.approx(10 * 1_000 * 0.002 / 8)
     assert steps["evaluate the network"] == pytest.approx(4 * 4 * 4)
     assert steps["propagate features"] == pytest.approx(4)
+    assert steps["experts, labels that spread"] == pytest.approx(2 * 16 * 4 / 2)  # of two processes a machine
+    memory = "memory of a machine, all its processes"
+    assert found.sizes[memory] > 1.5 * extrapolate(COSTS, TASK, CLUSTER).sizes[memory]
 
 
 def test_more_machines_help_with_what_divides_alone():

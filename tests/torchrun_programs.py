@@ -234,6 +234,11 @@ def run_fit(folder: Path) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    programs = {"basics": run_basics, "train": run_train, "killed": run_killed, "fit": run_fit}
-    programs["neighbors"] = run_neighbors
+    programs = {
+        "basics": run_basics,
+        "train": run_train,
+        "killed": run_killed,
+        "fit": run_fit,
+        "neighbors": run_neighbors,
+    }
     programs[sys.argv[1]](Path(sys.argv[2]))

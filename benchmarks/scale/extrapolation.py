@@ -59,7 +59,7 @@ class Cluster:
     machines: int = 8
     gpus: int = 8
     cores: int = 64
-    memory: float = 512.0
+    memory: float = 1024.0
     network: float = 12.5e9
     disk: float = 2e9
     memory_speed: float = 8.0
@@ -193,8 +193,9 @@ def extrapolate(costs: Costs, task: Task, cluster: Cluster) -> Extrapolation:
 
     Work is of four kinds. Shards of queries and batches are independent, and are divided among all machines.
     The index is built once, with all cores of one machine. Every process propagates the features and
-    evaluates the network for itself. Conjugate gradients over the graph, the experts, and the choice by
-    local scale see all rows, and stay on one machine, whose memory they wait for.
+    evaluates the network for itself. So it does with conjugate gradients over the graph and with the experts,
+    which wait for the memory that the processes of a machine share. The choice by local scale sees all rows
+    and stays on one machine.
 
     Parameters
     ----------
@@ -244,16 +245,26 @@ def extrapolate(costs: Costs, task: Task, cluster: Cluster) -> Extrapolation:
             task.evaluations * costs.evaluate.at(n) / (1 if on_gpu else faster),
             "every process does it whole",
         ),
-        Step("experts, labels that spread", costs.rest.at(n) / cluster.memory_speed, f"{one}, its memory"),
+        Step(
+            "experts, labels that spread",
+            costs.rest.at(n) * _sharing(costs, cluster) / cluster.memory_speed,
+            "every process does it whole, in one memory",
+        ),
     )
     return Extrapolation(steps=steps, sizes=sizes, assumptions=_assumptions(costs, task, cluster, updates))
+
+
+def _sharing(costs: Costs, cluster: Cluster) -> int:
+    """Return how many processes share a machine: one for each GPU, or one that has all cores."""
+    return cluster.gpus if costs.trained_on == "cuda" else 1
 
 
 def count_bytes(costs: Costs, task: Task, cluster: Cluster, updates: int) -> dict[str, float]:
     """Return the bytes on disks, over the network, and in memory of one machine, by name."""
     candidates = count_candidates(task.k, task.n)
-    own = max(1, task.batch // cluster.machines)  # the part of a batch that a machine's processes have
-    resources = ResourceConfig(memory=cluster.memory, search="ivf", batch=own)
+    sharing = _sharing(costs, cluster)
+    own = max(1, task.batch // (cluster.machines * sharing))  # the part of a batch that a process has
+    resources = ResourceConfig(memory=cluster.memory / sharing, search="ivf", batch=own)
     plan = make_plan(task.n, task.d, task.classes, task.k, resources, torch.device("cpu"))
     return {
         "features": 4.0 * task.n * task.d,
@@ -261,7 +272,7 @@ def count_bytes(costs: Costs, task: Task, cluster: Cluster, updates: int) -> dic
         "candidates in shards": float(task.n * candidates * _CANDIDATE),
         "large arrays of the fit": float(plan.disk),
         "predictions": 4.0 * task.n * (task.classes + 3),
-        "memory of the first machine": float(plan.memory),
+        "memory of a machine, all its processes": float(plan.memory * sharing),
         "gradients of a process": 4.0 * costs.weights * updates,
     }
 
@@ -301,15 +312,19 @@ def _assumptions(costs: Costs, task: Task, cluster: Cluster, updates: int) -> tu
         f"{faster:g} times as fast together where work divides among cores.",
         f"Work that waits for memory is {cluster.memory_speed:g} times as fast as on the measured machine.",
         f"The network was measured on {costs.trained_on}; a target costs {1e3 * costs.update:.3g} ms, "
-        "however large the hypergraph is, as the fan-out bounds what a batch reaches.",
+        "however large the hypergraph is, as the fan-out bounds what a batch reaches. The measured "
+        "neighbours were random rows of a block of 1,000, among which a batch reaches a quarter of the nodes "
+        "that it reaches with real ones: updates may take four times as long.",
         f"An exchange of gradients takes {1e3 * cluster.latency:g} ms and twice "
         f"{4 * costs.weights / 2**20:.2f} MiB over the network (a ring), and nothing overlaps with it.",
         "Shards of queries and targets of a batch divide without loss. Every process propagates the features "
         f"and evaluates the network, {task.evaluations} times, on all rows; blocks of rows could be divided, "
         "and are not yet.",
-        "The quantiser is trained and the index filled on one machine. Reading and writing the table, the "
-        "choice by local scale, the experts, and conjugate gradients over the graph are not divided either. "
-        "The experts' time has the last evaluation of the network in it, so that this counts twice.",
+        "The quantiser is trained and the index filled on one machine. Reading and writing the table and "
+        "the choice by local scale are not divided either. Each process computes the experts and conjugate "
+        f"gradients over the graph, and {_sharing(costs, cluster)} of them share the memory of a machine: "
+        "they could be divided, and are not yet. Their time has the last evaluation of the network in it, "
+        "which counts twice.",
         "Every machine gets a copy of index and rows, all at the same time, through the slower of network "
         "and disk.",
     )

@@ -229,7 +229,7 @@ def _own_names(store: Store, rank: int, size: int, wait: timedelta) -> Store:
     while time.monotonic() < until:
         name = store.get("start").decode()
         store.set(f"{name}/{rank}", own)
-        if store.check([f"{name}/met"]) and json.loads(store.get(f"{name}/met"))[rank - 1] == own:
+        if store.check([f"{name}/met"]) and own in json.loads(store.get(f"{name}/met")):
             return PrefixStore(name, store)
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     raise RuntimeError("the first process has not come")

@@ -91,7 +91,7 @@ def run_shards(
 
 
 def is_done_here(jobs: int | None, backend: str) -> bool:
-    """Whether so many workers of a backend are this process, which need not be asked for by files.
+    """Tell whether this process does the work itself, so that nothing has to be written for other workers.
 
     Examples
     --------

@@ -151,9 +151,9 @@ def test_processes_of_a_machine_divide_what_is_free(monkeypatch):
 def test_processes_that_search_here_need_memory(monkeypatch):
     monkeypatch.setattr(module, "choose_search", lambda *_: "ivf")
     alone = plan(1_000_000, memory=60)
-    assert plan(1_000_000, memory=60, jobs=8).memory - alone.memory == 7 * 300 * 2**20
+    assert plan(1_000_000, memory=60, jobs=8).memory - alone.memory == 8 * 300 * 2**20
     assert (
-        plan(100_000, memory=60, jobs=8).memory - plan(100_000, memory=60).memory == 300 * 2**20
+        plan(100_000, memory=60, jobs=8).memory - plan(100_000, memory=60).memory == 2 * 300 * 2**20
     )  # two shards
     assert plan(1_000_000, memory=60, jobs=8, backend="ray").memory == alone.memory
     with pytest.raises(ValueError, match="Allow more, search with fewer jobs, or fit to fewer rows"):

@@ -93,10 +93,11 @@ def test_a_long_fit_that_does_not_search_keeps_something_too(table, tmp_path):
     given = make_table(table.rows, table.labels.numpy(), hypergraph=hypergraph)
     resources = ResourceConfig(batch=16, folder=str(tmp_path))
     with start(given, resources=resources) as task, task.work(None) as workplace:
-        adopted = task.surround(task.split(), workplace)
+        splits = task.split()
+        adopted = task.surround(splits, workplace)
         assert not adopted.surroundings.searched
         assert adopted.decision
-        task.train(adopted, task.split(), workplace, None, lambda *_: None)
+        task.train(adopted, splits, workplace, None, lambda *_: None)
         assert list(workplace.folder.rglob("network-*.safetensors"))
     assert list(tmp_path.iterdir()) == []
 
@@ -111,6 +112,10 @@ def test_the_folder_is_that_of_what_was_given(table, tmp_path):
     weights[0] = 2
     given = [{}, {"neighbors": neighbors}, {"neighbors": other}, {"hypergraph": hypergraph}]
     given.append({"hypergraph": Hypergraph.from_neighbors(neighbors, weights=weights)})
+    lists = [hypergraph.members(number).tolist() for number in range(hypergraph.n_hyperedges)]
+    given.append(
+        {"hypergraph": Hypergraph.from_hyperedges(lists, n_nodes=len(table.rows))}
+    )  # without centres
     names = [folder_of(make_table(table.rows, labels, **each), tmp_path) for each in given]
     assert len(set(names)) == len(names)
     assert names == [folder_of(make_table(table.rows, labels, **each), tmp_path) for each in given]
@@ -146,6 +151,6 @@ def test_neighbours_and_a_hypergraph_at_once_are_refused(table):
     with (
         start(both) as task,
         task.work(None) as workplace,
-        pytest.raises(ValueError, match="'hypergraph'|'neighbors'"),
+        pytest.raises(ValueError, match="Give 'neighbors' or 'hypergraph', not both"),
     ):
         task.surround(task.split(), workplace)

@@ -202,13 +202,14 @@ def test_a_process_with_another_table_ends_all_of_them(tmp_path):
 def write_for_each(folder):
     """Write what two processes are given: in files called by their number the second has something else."""
     for rank in (0, 1):
-        animals = write_animals(folder / f"animals-{rank}")
+        write_animals(folder / f"animals-{rank}")
         # A table so small that each process reads it by itself, and may have hyperedges.
         write_whole(folder / f"few-{rank}.parquet", sizes=(60,))
         pairs = [f"x{row},{row % 7}\n" for row in range(60 - rank)]
         (folder / f"pairs-{rank}.csv").write_text("name,group\n" + "".join(pairs))
-    kinds = pq.read_table(animals / "part-0.parquet")["kind"].to_pylist()
-    change_column(animals / "part-0.parquet", "kind", pa.array(["bee", *kinds[1:]]))
+    second = folder / "animals-1" / "part-0.parquet"
+    kinds = pq.read_table(second)["kind"].to_pylist()
+    change_column(second, "kind", pa.array(["bee", *kinds[1:]]))
 
 
 @pytest.mark.slow

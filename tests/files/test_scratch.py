@@ -66,6 +66,14 @@ with Scratch(sys.argv[1], large=1, shared=True) as scratch:
 """
 
 
+def test_rooms_of_a_machine_whose_name_begins_alike_stay(tmp_path):
+    other = tmp_path / f"{scratch_module._LOCKED}1-{'0' * 32}"
+    other.mkdir()
+    (other / "lock").touch()
+    with Scratch(tmp_path):
+        assert other.exists()
+
+
 def test_shared_room_of_a_killed_process_is_free_when_the_next_one_comes(tmp_path):
     command = [sys.executable, "-c", HOLDING, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

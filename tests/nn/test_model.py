@@ -234,7 +234,7 @@ def test_wrong_settings(settings_, error, message):
 )
 @pytest.mark.parametrize("many", [1, 31], ids=["propagated twice", "propagated once"])
 def test_the_folded_network_is_the_network(monkeypatch, convolution, density, more, many):
-    monkeypatch.setattr("dahgnn.nn.model._MANY_ROWS", many)
+    monkeypatch.setattr("dahgnn.nn.model._MANY_HYPEREDGES", many)
     features = normal(30, 9)
     features[:, 4] = 0  # a column that reaches nothing
     hypergraph = Hypergraph.from_features(features, k=4, weights=torch.rand(30, dtype=torch.float64) + 0.5)

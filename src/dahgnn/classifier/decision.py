@@ -9,7 +9,7 @@ import numpy as np
 
 from dahgnn.classifier.fitting import Fit
 from dahgnn.classifier.given import Adopted
-from dahgnn.classifier.stacking import EXPERT_TITLES, SMALLEST_SHARE, say_combination
+from dahgnn.classifier.stacking import SMALLEST_SHARE, say_combination
 from dahgnn.classifier.task import Task
 
 
@@ -24,15 +24,15 @@ def describe_decision(task: Task, adopted: Adopted, fit: Fit, shares: Mapping[st
         How much each expert counts.
     """
     labelled = int((adopted.given.labels >= 0).sum())
+    count = len(fit.ensemble.networks)
     parts = [
         adopted.given.scaling.describe(),
         adopted.decision,
         adopted.surroundings.describe(),
-        say_networks(task.plan.describe_training(len(fit.ensemble.networks)), shares),
+        say_networks(task.plan.describe_training(count), count, shares),
         say_held_out(
             len(fit.held_out),
             labelled,
-            shares,
             refit=task.parameters.refit,
             wanted=_is_wanted(task.parameters.values["validation"]),
         ),
@@ -42,30 +42,26 @@ def describe_decision(task: Task, adopted: Adopted, fit: Fit, shares: Mapping[st
     return text[:1].upper() + text[1:]
 
 
-def say_networks(training: str, shares: Mapping[str, float]) -> str:
+def say_networks(training: str, count: int, shares: Mapping[str, float]) -> str:
     """Say how networks trained, and whether nobody asks them for labels.
 
     Examples
     --------
-    >>> say_networks("5 networks trained", {"linear": 1.0})
+    >>> say_networks("5 networks trained", 5, {"linear": 1.0})
     '5 networks trained, without a weight of their own in the labels'
     """
     if shares.get("networks", 0.0) >= SMALLEST_SHARE:
         return training
-    return (
-        f"{training}, without a weight of {'its' if training.startswith('1 ') else 'their'} own in the labels"
-    )
+    return f"{training}, without a weight of {'its' if count == 1 else 'their'} own in the labels"
 
 
-def say_held_out(held: int, labelled: int, shares: Mapping[str, float], *, refit: bool, wanted: bool) -> str:
-    """Say how many labels were held out, and who decides where none was.
+def say_held_out(held: int, labelled: int, *, refit: bool, wanted: bool) -> str:
+    """Say how many labels were held out.
 
     Parameters
     ----------
     held, labelled : int
         How many labels were held out, and how many there are.
-    shares : mapping of str to float
-        How much each expert counts.
     refit : bool
         Whether they were learned from in the end.
     wanted : bool
@@ -73,15 +69,13 @@ def say_held_out(held: int, labelled: int, shares: Mapping[str, float], *, refit
 
     Examples
     --------
-    >>> say_held_out(0, 3, {"poisson": 0.75, "linear": 0.25}, refit=True, wanted=True)
-    'no label could be held out, so that Poisson learning and a linear model decide'
-    >>> say_held_out(40, 50, {}, refit=True, wanted=True)
+    >>> say_held_out(0, 3, refit=True, wanted=True)
+    'no label could be held out'
+    >>> say_held_out(40, 50, refit=True, wanted=True)
     '40 of 50 labels were held out'
     """
     if held == 0:
-        experts = [EXPERT_TITLES[name] for name, share in shares.items() if share >= SMALLEST_SHARE]
-        reason = "no label could be held out" if wanted else "no label was held out"
-        return f"{reason}, so that {' and '.join(experts)} decide"
+        return "no label could be held out" if wanted else "no label was held out"
     if not refit:
         return f"{held:,} of {labelled:,} labels were held out, and judge alone"
     return (

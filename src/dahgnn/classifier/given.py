@@ -115,7 +115,7 @@ def adopt_hypergraph(
 
 
 def _describe(decision: str, k: int, metric: str) -> str:
-    """Say who got neighbours, and which expert has no part where neighbours were not chosen for all."""
+    """Say who got neighbours, and that labels do not spread over neighbours by plain distance."""
     said = decision.format(nearest=say_nearest(k, metric))
     # By plain distance there would be no such expert without a hypergraph, either.
     if metric != "local-scale":

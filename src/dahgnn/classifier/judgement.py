@@ -276,11 +276,9 @@ def estimate_accuracy(known: Known, judged: Judged, distributions: Array, claim:
     without, within = (
         _weigh_classes(said.argmax(1) == labels, labels, shares) for said in (judged.said, judged.known)
     )
-    unseen = without
-    if known.judge_each_other:
-        # Labels that agree for a reason agree with those that nobody has seen, too: that is no leak.
-        chance = share_of_chance(without, known.n_classes)
-        unseen += chance * (as_if_unseen(without, within) - without)
+    # Labels that agree for a reason agree with those that nobody has seen, too: that is no leak.
+    leak = share_of_chance(without, known.n_classes) if known.judge_each_other else 0.0
+    unseen = (1 - leak) * without + leak * as_if_unseen(without, within)
     accuracy = min(max(add_gain(unseen, claim, known.n_classes), 0.0), 1.0)
     low, high = wilson_interval(accuracy, _count_effective(known, labels, distributions))
     return Estimate(accuracy=accuracy, low=low, high=high, n=n)

@@ -25,7 +25,7 @@ from dahgnn.world import World
 
 _OWNER = "DAHGNNClassifier"
 _PRESET = PRESETS["default"]
-# What makes no other fit, or is told apart elsewhere.
+# These do not change what a fit gives, or the digest has what comes of them, or checkpoints have it.
 _BESIDE = frozenset({"device", "n_jobs", "verbose", "random_state", "warm_start", "resources"})
 
 

@@ -248,28 +248,29 @@ def _bytes_of_index(n: int, d: int, search: str, resources: ResourceConfig) -> i
 
 
 def _bytes_of_workers(n: int, resources: ResourceConfig) -> int:
-    """Return the bytes of the processes that search for neighbours here, beyond the first one."""
+    """Return the bytes of the processes that search for neighbours here, beside this one."""
     if resources.backend != "processes":  # a cluster's, which has memory of its own
         return 0
-    return (min(resources.jobs or 1, math.ceil(n / ROWS_OF_A_SHARD)) - 1) * _A_WORKER
+    jobs = min(resources.jobs or 1, math.ceil(n / ROWS_OF_A_SHARD))
+    return jobs * _A_WORKER if jobs > 1 else 0  # a single one is this process
 
 
-def _has_room_at_once(n: int, d: int, device: torch.device, here: bool) -> bool:
+def _has_room_at_once(n: int, d: int, device: torch.device, fits_here: bool) -> bool:
     """Tell whether an update of all rows has room: in the memory of a GPU, or here."""
-    return has_room(n * (8 * d + _A_ROW_ON_GPU), device) if device.type == "cuda" else here
+    return has_room(n * (8 * d + _A_ROW_ON_GPU), device) if device.type == "cuda" else fits_here
 
 
 def _needs_on_disk(
-    n: int, n_classes: int, k: int, networks: int, search: int, batch: int, device: torch.device
+    n: int, n_classes: int, k: int, networks: int, searching: int, batch: int, device: torch.device
 ) -> tuple[int, int]:
     """Return the bytes that a fit needs at the most with large arrays in files: all at once, and in batches.
 
-    All rows at once are in the memory of the device. What is searched, of so many bytes, put together,
-    trained and solved is in memory one after the other, so that the largest of them counts.
+    All rows at once are in the memory of the device. What is searched, which needs ``searching`` bytes, put
+    together, trained and solved is in memory one after the other, so that the largest of them counts.
     """
     always = _ALWAYS + n * _A_ROW_ON_DISK
     unknowns = min(n * (networks + 1) * n_classes, _MOST_UNKNOWNS)
-    others = max(search, n * k * _A_NEIGHBOUR_ON_DISK, unknowns * _AN_UNKNOWN)
+    others = max(searching, n * k * _A_NEIGHBOUR_ON_DISK, unknowns * _AN_UNKNOWN)
     whole = n * _A_ROW_AT_ONCE if device.type == "cpu" else 0
     return always + max(others, whole), always + max(others, int(_count_reached(n, k, batch) * _A_REACHED))
 
@@ -284,7 +285,8 @@ def _count_reached(n: int, k: int, batch: int) -> float:
 def _check_room(needed: int, budget: int, resources: ResourceConfig) -> None:
     """Refuse a fit that the leanest way has no room for, where somebody has said how much there is."""
     if needed > budget and resources.memory is not None:
-        fewer = "" if resources.jobs == 1 else "search with fewer jobs, "
+        has_workers = (resources.jobs or 1) > 1 and resources.backend == "processes"
+        fewer = "search with fewer jobs, " if has_workers else ""
         remedy = f"Allow more, {fewer}or fit to fewer rows."
         raise bad_value("memory", "ResourceConfig", f"at least {_gib(needed)} here", _gib(budget), remedy)
 

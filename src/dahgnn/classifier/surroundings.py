@@ -230,8 +230,12 @@ def digest_of_given(
     around: dict[str, Tensor] = {}
     known = neighbors.hypergraph if isinstance(neighbors, Surroundings) else hypergraph
     if isinstance(known, Hypergraph):
-        weights = {"weights": known.weights, "incidence_weights": known.incidence_weights}
-        around = {name: each for name, each in weights.items() if each is not None}
+        optional = {
+            "weights": known.weights,
+            "incidence_weights": known.incidence_weights,
+            "centres": known.centres,
+        }
+        around = {name: each for name, each in optional.items() if each is not None}
         around |= {"node": known.by_hyperedge.indices, "hyperedge": known.by_hyperedge.owners()}
     elif neighbors is not None and not isinstance(neighbors, Surroundings):
         # A tensor has something else that is called ``indices``.

@@ -109,10 +109,10 @@ class Task:
         is_long = plan.on_disk or plan.batch or plan.search != "exact"
         with contextlib.ExitStack() as stack:
             if is_long or self.world.size > 1:
-                given = digest_of_given(self.given.features, table.neighbors, table.hypergraph)
-                check_same(self.world, given, "rows and hyperedges")
+                digest = digest_of_given(self.given.features, table.neighbors, table.hypergraph)
+                check_same(self.world, digest, "rows and hyperedges")
             if is_long:
-                kept = work_folder(plan.folder, f"{given} {self.settings}", self.world)
+                kept = work_folder(plan.folder, f"{digest} {self.settings}", self.world)
                 folder = stack.enter_context(kept)
             yield Workplace(
                 plan=plan, scratch=self.scratch, folder=folder, world=self.world, progress=progress

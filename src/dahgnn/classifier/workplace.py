@@ -55,7 +55,7 @@ class Workplace:
     progress: Progress | None = None
 
 
-# Has the folders of fits, if somebody needs them for longer than the fits do.
+# The stack that removes the folders of fits, where somebody needs them for longer than the fits do.
 _kept: ContextVar[contextlib.ExitStack | None] = ContextVar("kept", default=None)
 
 
@@ -118,6 +118,8 @@ def _lock(path: Path) -> IO[str] | None:
     try:
         path.mkdir(exist_ok=True)
         lock = (path / "lock").open("w")
+    except FileNotFoundError:  # another fit had it, and has just removed it
+        return None
     except OSError as error:
         _warn_of_no_lock(path, error)
         return None

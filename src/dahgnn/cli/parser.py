@@ -212,7 +212,10 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
         help="labelled rows of an update; 0 is all rows at once (auto: 0 if memory allows)",
     )
     parser.add_argument(
-        "--memory", type=float, metavar="GIB", help="that the fit may use (most of what is free)"
+        "--memory",
+        type=float,
+        metavar="GIB",
+        help="that each process of a fit may use (its part of most of what is free)",
     )
     parser.add_argument(
         "--work",

@@ -43,5 +43,5 @@ def find_mapped(rows: object) -> np.memmap | None:
 
 
 def _mapped_below(tensor: Tensor) -> np.memmap | None:
-    """Return the array that `tensor_of_mapped` made a tensor or its base of."""
+    """Return the mapped array that `tensor_of_mapped` made a tensor of, or the one it is a view of."""
     return getattr(tensor.untyped_storage(), _NOTE, None) if tensor.layout == torch.strided else None

@@ -4,7 +4,8 @@ A file-backed tensor is one like any other. The system reads the parts that are 
 back when somebody else needs it, so that a fit of many rows is bounded by the disk and not by memory.
 
 Files without a name are gone with their process, however that ends. Those that need a name, because others
-open them, are in a folder with a lock. If their process is killed, the next one on this machine removes them.
+open them, are in a folder with a lock. If their process is killed, the next room in
+the same folder that this machine asks for removes them.
 """
 
 from __future__ import annotations
@@ -225,7 +226,8 @@ def _make_locked(parent: Path) -> tuple[Path, int | None]:
 
 def _remove_abandoned(parent: Path) -> None:
     """Remove the folders of processes of this machine that were killed."""
-    for path in parent.glob(f"{glob.escape(_LOCKED)}*"):
+    # Exactly the digits of a UUID: the name of machine "node" begins that of "node-1".
+    for path in parent.glob(f"{glob.escape(_LOCKED)}{'[0-9a-f]' * 32}"):
         # Nobody gets the lock of a process that lives, and each user has folders that others cannot open.
         with contextlib.suppress(OSError), (path / "lock").open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -23,7 +23,7 @@ _SITE = 0
 
 
 class Neighbourhoods:
-    """The nodes whose similarity makes the density of a node, found for some nodes at a time.
+    """Finds the neighbours that make densities, for any nodes that are asked for.
 
     `Hypergraph.neighbourhood` lists those of all nodes at once, which takes more memory than all else.
 
@@ -46,7 +46,7 @@ class Neighbourhoods:
             yield from self.halve(nodes, most)
 
     def halve(self, nodes: Tensor, most: int) -> Iterator[Tensor]:
-        """Cut nodes until their hyperedges have not many times as many members in all."""
+        """Halve nodes until the hyperedges of each part have at most 16 (`_MANY`) times ``most`` members."""
         if len(nodes) == 1 or int(self._count_members(nodes).sum()) <= _MANY * most:
             yield nodes
             return

@@ -1,4 +1,4 @@
-"""Some of what segments name: that of a few segments, and places in long ones that are drawn."""
+"""Take what some segments name: all of it, or places of long segments that are drawn."""
 
 from __future__ import annotations
 

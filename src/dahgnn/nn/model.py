@@ -23,14 +23,16 @@ from dahgnn.ops.propagated import DropUnits, PropagatedFeatures, SelectiveFolded
 from dahgnn.ops.sparse import grouped_product
 
 _ATTENTION = ("weight", "attention_node", "attention_hyperedge")
-# Rows so many that no cache holds what they are multiplied to, and columns so few that one more product of
-# them costs less than to gather that from memory, forward and backward.
-_MANY_ROWS, _FEW_COLUMNS = 1 << 18, 96
+# Hyperedges so many that no cache holds their products, and columns so few that one more product of them
+# costs less than to gather those from memory, forward and backward.
+_MANY_HYPEREDGES, _FEW_COLUMNS = 1 << 18, 96
 
 
-def _pays_twice(rows: Tensor) -> bool:
+def _is_worth_a_second_product(hyperedges: Tensor) -> bool:
     """Tell whether features are better propagated to the nodes, too, once for all updates."""
-    return not rows.is_cuda and len(rows) >= _MANY_ROWS and rows.shape[1] <= _FEW_COLUMNS
+    return (
+        not hyperedges.is_cuda and len(hyperedges) >= _MANY_HYPEREDGES and hyperedges.shape[1] <= _FEW_COLUMNS
+    )
 
 
 class DAHGNN(nn.Module):
@@ -129,7 +131,7 @@ class DAHGNN(nn.Module):
             features, lambda rows: self.convolution.to_hyperedges(rows, hypergraph), precision, leave_out
         )
         to_nodes = partial(self.convolution.to_nodes, hypergraph=hypergraph)
-        twice = once.then(to_nodes) if _pays_twice(once.matrix) else None
+        twice = once.then(to_nodes) if _is_worth_a_second_product(once.matrix) else None
 
         def embed(weight: Tensor) -> tuple[Tensor, Tensor]:
             hyperedges = once @ weight
