@@ -35,7 +35,7 @@ _A_ROW_ON_DISK, _A_NEIGHBOUR_ON_DISK = 350, 36
 # Bytes of a number of the unknowns that conjugate gradients find together, and how many that are at the most.
 _AN_UNKNOWN, _MOST_UNKNOWNS = 28, 1 << 26
 # Bytes of a row while messages pass over the whole hypergraph at once, and of a node that a batch reaches.
-_A_ROW_AT_ONCE, _A_REACHED = 3800, 2400
+_A_ROW_AT_ONCE, _A_REACHED = 3800, 2800
 # Bytes of a row while messages pass over the whole hypergraph on a GPU, besides its features, which are there
 # twice: measured as 37 GiB for 10,000,000 × 64.
 _A_ROW_ON_GPU = 3500
@@ -51,21 +51,21 @@ _A_WORKER = 300 << 20
 BATCH = 128
 # Rows from which on the plan is worth a word.
 _MANY = 100_000
-# Seconds for a row and each class of all experts and the smoothing. They were measured on a machine that
-# computes so many products and sums in a second, and so were all that follow for the CPU.
-_EXPERTS, _USUAL_SPEED = 1.5e-5, 1e11
+# Seconds for a row and each class of all experts and the smoothing. They were measured on two idle cores
+# that compute so many products and sums in a second, and so were all that follow for the CPU
+# (docs/notes/scale.md).
+_EXPERTS, _USUAL_SPEED = 7e-6, 2.1e11
 # Epochs that are usual, and how often all rows are evaluated: after three stages, and for their density.
 _EPOCHS, _EVALUATIONS = 28, 4
 # Seconds for a row of an update that sees all rows, with its part of the evaluations. On a GPU it is 0.10 s
 # for 10,000,000 rows on an H200.
-_UPDATE, _UPDATE_ON_GPU = 1.3e-6, 1e-8
-# Seconds for a node that a batch reaches, with its preparation. Two idle cores took 1.8e-6 where neighbours
-# were near each other in memory; where they were not, it was 2.2e-6 to 2.7e-6 of processor time. An H200 for
-# which eight threads prepared took 3.4e-7.
-_REACH, _REACH_ON_GPU = 2.2e-6, 3.4e-7
-# Seconds for a row of an evaluation of all rows, block by block: 16 s of processor time for 1,000,000 rows,
-# and 17 s for 10,000,000 on an H200.
-_EVALUATE, _EVALUATE_ON_GPU = 1.6e-5, 1.7e-6
+_UPDATE, _UPDATE_ON_GPU = 1.1e-6, 1e-8
+# Seconds for a node that a batch is expected to reach, with its preparation: 0.8e-6 of 1,000,000 rows and
+# 0.9e-6 of 5,000,000. An H200 for which eight threads prepared took 3.4e-7.
+_REACH, _REACH_ON_GPU = 9.5e-7, 3.4e-7
+# Seconds for a row of an evaluation of all rows, block by block: 7.5 s for 1,000,000 rows, 51 s for
+# 5,000,000, and 17 s for 10,000,000 on an H200.
+_EVALUATE, _EVALUATE_ON_GPU = 1e-5, 1.7e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +118,9 @@ class Plan:
     @cached_property
     def seconds(self) -> float:
         """How long one process takes, roughly: neighbours, networks, experts and smoothing."""
-        rest = self.networks * self._seconds_of_network + self.n * _EXPERTS * self.n_classes
-        return self._seconds_of_search + rest * _USUAL_SPEED / _speed()
+        slower = _USUAL_SPEED / _speed()
+        networks = self.networks * self._seconds_of_network * (1 if self.device.type == "cuda" else slower)
+        return self._seconds_of_search + networks + self.n * _EXPERTS * self.n_classes * slower
 
     @property
     def _seconds_of_search(self) -> float:
@@ -130,7 +131,7 @@ class Plan:
 
     @property
     def _seconds_of_network(self) -> float:
-        """How long the updates and evaluations of a network take on a machine of the usual speed."""
+        """How long the updates and evaluations of a network take on a GPU, or a CPU of the usual speed."""
         on_gpu = self.device.type == "cuda"
         if not self.batch:
             return _EPOCHS * self.n * (_UPDATE_ON_GPU if on_gpu else _UPDATE)

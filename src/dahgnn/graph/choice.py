@@ -13,13 +13,14 @@ from dahgnn.config import SEARCH_NAMES
 
 logger = logging.getLogger(__name__)
 
-# Seconds for each product of two numbers in an exact search, n² d in all: measured for 70,000 × 784 as 27 s
-# on two cores, and as 0.23 s on an H200 (docs/notes/speed.md). A GPU takes a part of that to choose the
-# nearest, so that rows of few columns take it longer than this says.
-_EXACT, _EXACT_ON_GPU = 7e-12, 6e-14
-# Seconds for each number of the lists that FAISS goes through, measured as 7.6 s for 300,000 × 64 with eight
-# probes on two cores: they come from memory one row at a time, and are in no cache.
-_LISTED = 4e-10
+# Seconds for each product of two numbers in an exact search, n² d in all. For 70,000 × 784 an H200 takes
+# 0.23 s (docs/notes/speed.md), and two cores that multiply numbers of bfloat16 10.4 s. These take 27.7 s for
+# 300,000 × 64: to choose the nearest takes as long as so many columns more.
+_EXACT, _EXACT_ON_GPU, _CHOSEN = 2.6e-12, 5.6e-14, 60
+# Seconds for each number of the lists that FAISS goes through. Rows are searched in the order of the lists,
+# which are in the caches then. With what it takes to build them, two cores took 9 s for 300,000 × 64, and
+# 393 s for 5,000,000 × 64 (docs/notes/scale.md).
+_LISTED = 1.1e-10
 # Cores on which these were measured.
 _CORES = 2
 # Probes that lists are expected to need; clustered rows need fewer, and rows of random numbers far more.
@@ -29,10 +30,12 @@ LISTS = 4
 # Links of a row in an HNSW graph, rows that are looked at when it gets them, and rows that a walk is expected
 # to keep in view.
 LINKS, CARE, _WIDTH = 16, 60, 64
-# Seconds for a row that a walk comes to, besides those for its numbers: memory is read at random. It follows
+# Seconds for a number of a row that a walk comes to, and for the row: memory is read at random. They follow
 # from two graphs that were built and walked on two cores: 70,000 × 784 with 32 rows in view took 30 s (recall
 # 0.993), and 300,000 × 64 with 64 rows in view 29 s (recall 0.967).
-_VISITED = 4e-8
+_WALKED, _VISITED = 4e-10, 4e-8
+# How many times as long as lists, which miss some neighbours, an exact search may take.
+_WORTH = 2
 # Rows from which on a user is told that the exact search takes long.
 _MANY = 500_000
 # Bytes that a row needs on a GPU besides its features, which are there twice: a list of the nearest.
@@ -44,13 +47,13 @@ _SMALL, _FREE_SHARE = 1 << 28, 0.8
 def exact_seconds(n: int, d: int, device: torch.device | str = "cpu") -> float:
     """Estimate how long an exact search among n rows of d numbers takes."""
     on_gpu = torch.device(device).type == "cuda"
-    return n**2 * d * (_EXACT_ON_GPU if on_gpu else _EXACT * _CORES / torch.get_num_threads())
+    return n**2 * (d + _CHOSEN) * (_EXACT_ON_GPU if on_gpu else _EXACT * _CORES / torch.get_num_threads())
 
 
 def ivf_seconds(n: int, d: int, probes: int = _PROBES) -> float:
     """Estimate how long FAISS takes on the CPU to build √n · 4 lists and to search them for all rows."""
     lists = max(1.0, LISTS * math.sqrt(n))
-    products = _EXACT * (2 * n * lists * d * 2 + 10 * 48 * lists**2 * d * 2)
+    products = _EXACT * (2 * n * lists + 10 * 48 * lists**2) * 2 * (d + _CHOSEN)
     scanned = _LISTED * n * min(probes * n / lists, n) * d
     return (products + scanned) * _CORES / torch.get_num_threads()
 
@@ -58,11 +61,11 @@ def ivf_seconds(n: int, d: int, probes: int = _PROBES) -> float:
 def hnsw_seconds(n: int, d: int, width: int = _WIDTH) -> float:
     """Estimate how long FAISS takes on the CPU to link n rows, in one thread, and to walk for all of them."""
     linked, walked = n * CARE * LINKS, n * width * LINKS / torch.get_num_threads()
-    return (linked + walked) * (_LISTED * d + _VISITED)
+    return (linked + walked) * (_WALKED * d + _VISITED)
 
 
 def choose_search(n: int, d: int, device: torch.device | str = "cpu", wanted: str = "auto") -> str:
-    """Return the search that is expected to take the shorter time.
+    """Return the search to take: an exact one, unless it is expected to take far longer than lists.
 
     Parameters
     ----------
@@ -88,7 +91,7 @@ def choose_search(n: int, d: int, device: torch.device | str = "cpu", wanted: st
     if wanted != "auto":
         return wanted
     fits = has_room(n * (8 * (d + 3) + _BYTES_A_ROW), torch.device(device))
-    if fits and exact_seconds(n, d, device) <= ivf_seconds(n, d):
+    if fits and exact_seconds(n, d, device) <= _WORTH * ivf_seconds(n, d):
         return "exact"
     if importlib.util.find_spec("faiss") is None:
         if n >= _MANY:
