@@ -182,7 +182,7 @@ class ResourceConfig(_Settings):
     ----------
     search : {"auto", "exact", "ivf", "hnsw"}
         What finds neighbours: an exact search, or one of FAISS's indexes. "auto" chooses by the number of
-        rows and columns and by the device.
+        rows and columns and by the device. Beside given hyperedges it is always an exact one.
     recall : float
         Share of the true neighbours that an approximate search has to find; it is measured on a sample.
     batch : int or "auto"

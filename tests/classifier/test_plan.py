@@ -14,8 +14,8 @@ CPU = torch.device("cpu")
 GIB = 1 << 30
 
 
-def plan(n, *, d=64, n_classes=5, device=CPU, labels=1000, **resources):
-    return make_plan(n, d, n_classes, 10, ResourceConfig(**resources), device, 1, labels)
+def plan(n, *, d=64, n_classes=5, device=CPU, labels=1000, known=None, **resources):
+    return make_plan(n, d, n_classes, 10, ResourceConfig(**resources), device, 1, labels, known)
 
 
 def test_few_rows_are_compared_with_each_other_at_once_in_memory():
@@ -73,6 +73,28 @@ def test_each_search_has_a_time_of_its_own(monkeypatch):
         monkeypatch.setattr(module, f"{search}_seconds", lambda *_, seconds=1000 * number: seconds)
     seconds = [plan(1000, search=search).seconds for search in ("exact", "ivf", "hnsw")]
     assert seconds == pytest.approx([seconds[0], seconds[0] + 1000, seconds[0] + 2000])
+
+
+def test_what_is_given_is_not_searched_for():
+    pytest.importorskip("faiss")
+    searched = plan(1_000_000, memory=60, jobs=2)
+    given = plan(1_000_000, memory=60, jobs=2, known="neighbors")
+    assert (searched.search, given.search) == ("ivf", "given")
+    assert given.seconds == pytest.approx(searched.seconds - module.ivf_seconds(1_000_000, 64), rel=1e-6)
+    assert searched.memory - given.memory == 10**6 * (4 * 64 + 150) + 2 * 300 * 2**20  # index and workers
+    assert "columns: neighbours as given; networks" in given.describe()[0]
+    beside = plan(5000, memory=60, search="ivf", known="hypergraph")
+    assert beside.search == "exact"
+    assert "neighbours by an exact search" in beside.describe()[0]
+
+
+def test_files_are_what_does_not_stay_in_memory(tmp_path):
+    said = plan(20_000, memory=0.66, batch=16, folder=str(tmp_path / "new"))
+    assert said.on_disk
+    assert said.disk < 200 * 2**20
+    assert f"are files in {tmp_path / 'new'}, where " in said.describe()[-1]
+    assert said.describe()[-1].endswith(" are free.")
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_time_of_batches_grows_with_the_labels_up_to_a_bound(monkeypatch):

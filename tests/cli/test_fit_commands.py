@@ -54,6 +54,18 @@ def test_wrong_resources_are_refused_by_the_names_of_options(tmp_path, words, ma
     assert match in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [("0", "No label was held out to tell"), ("0.2", "Too few labels could be held out to tell")],
+)
+def test_who_wanted_no_held_out_labels_is_not_told_that_there_are_too_few(tmp_path, share, said, capsys):
+    lines = [f"{row},{row * row % 7},{'uv'[row % 2] if row < 2 else ''}\n" for row in range(20)]
+    (tmp_path / "a.csv").write_text("a,b,y\n" + "".join(lines))
+    words = ["--label", "y", "--networks", "1", "--map", "none", "--out", str(tmp_path / "out")]
+    assert main(["fit", str(tmp_path / "a.csv"), *words, "--validation", share]) == 0
+    assert f"{said} how many of them are right." in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("text", ["-1", "many", "1.5"])
 def test_a_batch_is_a_count_or_auto(text, capsys):
     with pytest.raises(SystemExit):

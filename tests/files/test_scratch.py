@@ -9,7 +9,7 @@ import torch
 from file_backed import is_in
 
 from dahgnn.files import scratch as scratch_module
-from dahgnn.files.scratch import Scratch
+from dahgnn.files.scratch import Scratch, check_folder, free_room, make_folder
 
 
 def test_without_a_folder_everything_is_in_memory(tmp_path):
@@ -64,6 +64,23 @@ with Scratch(sys.argv[1], large=1, shared=True) as scratch:
     print(scratch.place(rows).path, flush=True)
     time.sleep(600)
 """
+
+
+def test_a_folder_that_cannot_be_one_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        for use in (check_folder, make_folder, lambda path: Scratch(path, large=1).empty((2, 3))):
+            with pytest.raises(OSError, match="must be one that files can be written to. Got: .+"):
+                use(path)
+    make_folder(tmp_path / "new" / "below")
+    check_folder(tmp_path / "new" / "below" / "later")
+    assert free_room(tmp_path / "nowhere" / "yet") > 0
+
+
+def test_a_folder_that_nobody_may_write_to_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(OSError, match="Got: Permission denied"):
+        make_folder(tmp_path)
 
 
 def test_rooms_of_a_machine_whose_name_begins_alike_stay(tmp_path):

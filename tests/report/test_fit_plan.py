@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from part_folders import write_animals
 
@@ -54,3 +56,17 @@ def test_there_is_no_plan_for_what_is_wrong(folder, monkeypatch):
     survey, said = survey_and_plan(folder, wrong)
     assert said == []
     assert "--class-weight must name a class. Got 'dog'" in survey.problems[0]
+
+
+def test_a_folder_for_large_arrays_that_cannot_be_one_is_told(folder, monkeypatch):
+    options = replace(OPTIONS, resources=ResourceConfig(batch=16, folder=str(folder / "part-0.parquet")))
+    for rows in (large_tables.LARGE_ROWS, 100):
+        monkeypatch.setattr(large_tables, "LARGE_ROWS", rows)
+        with pytest.raises(OSError, match="part-0.parquet must be one that files can be written to"):
+            survey_and_plan(folder, options)
+
+
+def test_hyperedges_that_are_given_have_an_exact_search_beside_them(tmp_path):
+    options = replace(OPTIONS, resources=ResourceConfig(search="ivf"))
+    assert plan_fit(1000, 4, 2, 50, options).search == "ivf"
+    assert plan_fit(1000, 4, 2, 50, replace(options, hyperedges=tmp_path / "pairs.csv")).search == "exact"

@@ -103,6 +103,11 @@ def test_columns_are_refused(photos, role):
         read_table(folder, **{role: "q"})
 
 
+def test_a_folder_without_pictures_is_told_before_a_label(tmp_path):
+    with pytest.raises(ValueError, match=r"must have pictures in it.* Got none"):
+        read_table(tmp_path, label="q")
+
+
 def test_options_of_files_are_refused(photos):
     folder, _ = photos("cat/a.png")
     with pytest.raises(ValueError, match="'encoding' .* must be left out for folders of pictures"):

@@ -42,6 +42,7 @@ from dahgnn.classifier.task import LabelledTable, Task, begin
 from dahgnn.classifier.verbosity import telling
 from dahgnn.classifier.workplace import Workplace
 from dahgnn.config import PRESETS, ModelConfig, ResourceConfig, TrainingConfig
+from dahgnn.files.scratch import make_folder
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.neighbours import Neighbors
 from dahgnn.graph.scaling import choose_scaling
@@ -320,8 +321,9 @@ class DAHGNNClassifier(
         parameters = Parameters.of(self)
         rows = read_rows(self, X, reset=True)
         with threads_for(len(rows), parameters.threads):
-            plan = parameters.plan(len(rows), rows.shape[1], 2, 0, ALONE)  # nobody trains
-            plan.folder.mkdir(parents=True, exist_ok=True)
+            known = None if neighbors is None else "neighbors"
+            plan = parameters.plan(len(rows), rows.shape[1], 2, 0, ALONE, known)  # nobody trains
+            make_folder(plan.folder)
             with (
                 plan.scratch() as scratch,
                 tempfile.TemporaryDirectory(prefix=".dahgnn-", dir=plan.folder) as folder,

@@ -106,13 +106,17 @@ class Parameters:
         """Return how many networks a fit of n rows trains."""
         return count_networks(self.values["networks"], n)
 
-    def plan(self, n: int, d: int, n_classes: int, labels: int, world: World) -> Plan:
+    def plan(
+        self, n: int, d: int, n_classes: int, labels: int, world: World, known: str | None = None
+    ) -> Plan:
         """Choose which way a fit goes, the same in all processes."""
-        plan = self.plan_for(n, d, n_classes, labels, world.size)
+        plan = self.plan_for(n, d, n_classes, labels, world.size, known)
         # Free memory and devices may differ, but all processes must go the same way.
         return replace(share(world, plan), device=plan.device)
 
-    def plan_for(self, n: int, d: int, n_classes: int, labels: int, processes: int) -> Plan:
+    def plan_for(
+        self, n: int, d: int, n_classes: int, labels: int, processes: int, known: str | None = None
+    ) -> Plan:
         """Choose which way a fit in so many processes goes, without a word with the others.
 
         Several processes have nothing to share but batches.
@@ -121,7 +125,7 @@ class Parameters:
         if processes > 1 and resources.batch == "auto":
             resources = replace(resources, batch=BATCH)
         k, networks = self.count_neighbours(n), self.count_networks(n)
-        return make_plan(n, d, n_classes, k, resources, self.device, networks, labels)
+        return make_plan(n, d, n_classes, k, resources, self.device, networks, labels, known)
 
     def digest(self, labels: Tensor, sample_weight: ArrayLike | None, plan: Plan) -> str:
         """Name the labels and all that changes a fit; of resources it is what comes of them."""

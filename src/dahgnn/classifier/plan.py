@@ -18,7 +18,7 @@ import torch
 
 from dahgnn.checks import bad_value
 from dahgnn.config import ResourceConfig
-from dahgnn.files.scratch import Scratch
+from dahgnn.files.scratch import Scratch, free_room, say_bytes
 from dahgnn.graph.choice import choose_search, exact_seconds, has_room, hnsw_seconds, ivf_seconds
 from dahgnn.graph.sharded import ROWS_OF_A_SHARD
 from dahgnn.threads import processes_here
@@ -51,6 +51,14 @@ _A_WORKER = 300 << 20
 BATCH = 128
 # Rows from which on the plan is worth a word.
 _MANY = 100_000
+# How neighbours are found, in words, and by which of it not all of them.
+_FOUND = {
+    "exact": "by an exact search",
+    "ivf": "by FAISS's inverted lists",
+    "hnsw": "by FAISS's HNSW graph",
+    "given": "as given",
+}
+_APPROXIMATE = ("ivf", "hnsw")
 # Seconds for a row and each class of all experts and the smoothing. They were measured on two idle cores
 # that compute so many products and sums in a second, and so were all that follow for the CPU
 # (docs/notes/scale.md).
@@ -78,8 +86,8 @@ class Plan:
         Rows, columns, classes, labelled rows, neighbours of a row, and networks.
     device : torch.device
         Where networks train, and an exact search is.
-    search : {"exact", "ivf", "hnsw"}
-        What finds neighbours.
+    search : {"exact", "ivf", "hnsw", "given"}
+        What finds neighbours; nothing has to where they are given.
     batch : int
         Labelled rows of an update; 0 is the whole hypergraph at once.
     on_disk : bool
@@ -113,7 +121,7 @@ class Plan:
     @property
     def is_large(self) -> bool:
         """Whether there is something about it that a user should know."""
-        return self.n >= _MANY or self.on_disk or self.batch > 0 or self.search != "exact"
+        return self.n >= _MANY or self.on_disk or self.batch > 0 or self.search in _APPROXIMATE
 
     @cached_property
     def seconds(self) -> float:
@@ -125,6 +133,8 @@ class Plan:
     @property
     def _seconds_of_search(self) -> float:
         """How long it takes to find the neighbours; lists are expected to do where links may replace them."""
+        if self.search == "given":
+            return 0.0
         if self.search == "exact":
             return exact_seconds(self.n, self.d, self.device)
         return (hnsw_seconds if self.search == "hnsw" else ivf_seconds)(self.n, self.d)
@@ -155,18 +165,20 @@ class Plan:
 
     def describe(self) -> list[str]:
         """Return the plan in sentences."""
-        how = {"exact": "an exact search", "ivf": "FAISS's inverted lists", "hnsw": "FAISS's HNSW graph"}
-        found = how[self.search]
-        if self.search != "exact" and self.resources.search == "auto":
-            found = "FAISS's inverted lists, or its HNSW graph where that is faster"
-        where = f"Large arrays, some {_gib(self.disk)}, are files in {self.folder}." if self.on_disk else ""
+        found = _FOUND[self.search]
+        if self.search in _APPROXIMATE and self.resources.search == "auto":
+            found = "by FAISS's inverted lists, or its HNSW graph where that is faster"
+        needs, budget, disk = map(say_bytes, (self.memory, self.budget, self.disk))
         sentences = [
-            f"{self.n:,} rows of {self.d} columns: neighbours by {found}; networks trained {self._trained}.",
-            f"It needs up to {_gib(self.memory)} of memory, of {_gib(self.budget)} that it may use, "
-            f"and about {_duration(self.seconds)}.",
-            where,
+            f"{self.n:,} rows of {self.d} columns: neighbours {found}; networks trained {self._trained}.",
+            f"It needs up to {needs} of memory, of {budget} that it may use, and {_duration(self.seconds)}.",
         ]
-        return [sentence for sentence in sentences if sentence]
+        if self.on_disk:
+            free = say_bytes(free_room(self.folder))
+            sentences.append(
+                f"Large arrays, up to {disk}, are files in {self.folder}, where {free} are free."
+            )
+        return sentences
 
 
 def make_plan(
@@ -178,6 +190,7 @@ def make_plan(
     device: torch.device,
     networks: int = 1,
     labels: int | None = None,
+    known: str | None = None,
 ) -> Plan:
     """Choose the way of a fit.
 
@@ -193,6 +206,8 @@ def make_plan(
         How many of them.
     labels : int, optional
         How many rows have a label; by default all.
+    known : {"neighbors", "hypergraph"}, optional
+        What the user gives. Neighbours need no search; those beside given hyperedges come from an exact one.
 
     Raises
     ------
@@ -200,10 +215,13 @@ def make_plan(
         If memory is not even enough for the leanest way.
     """
     budget = _budget(resources)
-    search = choose_search(n, d, device, resources.search)
-    index, workers = _bytes_of_index(n, d, search, resources), _bytes_of_workers(n, resources)
+    search = "given" if known == "neighbors" else "exact"
+    if known is None:
+        search = choose_search(n, d, device, resources.search)
+    index = _bytes_of_index(n, d, search, resources)
+    workers = _bytes_of_workers(n, resources) if known is None else 0
     kept = _ALWAYS + index + n * (4 * d + _A_CLASS * n_classes + _A_NEIGHBOUR * k + _A_ROW)
-    memory = kept + (workers if search != "exact" else 0)  # an exact search in memory has none
+    memory = kept + (workers if search in _APPROXIMATE else 0)  # an exact search in memory has none
     on_disk, said = memory > budget, resources.batch
     likely = said if isinstance(said, int) and said else BATCH
     at_once, in_batches = _needs_on_disk(n, n_classes, k, networks, max(index, workers), likely, device)
@@ -226,7 +244,7 @@ def make_plan(
         batch=batch,
         on_disk=on_disk,
         memory=memory,
-        disk=kept if on_disk else 0,
+        disk=kept - _ALWAYS if on_disk else 0,
         budget=budget,
         folder=folder,
         resources=resources,
@@ -242,7 +260,7 @@ def _budget(resources: ResourceConfig) -> int:
 
 def _bytes_of_index(n: int, d: int, search: str, resources: ResourceConfig) -> int:
     """Return the bytes of the largest index that may be built; never two of them are there at a time."""
-    if search == "exact":
+    if search not in _APPROXIMATE:
         return 0
     has_links = search == "hnsw" or resources.search == "auto"  # which it takes where lists are too slow
     return n * (4 * d + (_LINKS if has_links else 0))
@@ -289,7 +307,8 @@ def _check_room(needed: int, budget: int, resources: ResourceConfig) -> None:
         has_workers = (resources.jobs or 1) > 1 and resources.backend == "processes"
         fewer = "search with fewer jobs, " if has_workers else ""
         remedy = f"Allow more, {fewer}or fit to fewer rows."
-        raise bad_value("memory", "ResourceConfig", f"at least {_gib(needed)} here", _gib(budget), remedy)
+        least = f"at least {say_bytes(needed)} here"
+        raise bad_value("memory", "ResourceConfig", least, say_bytes(budget), remedy)
 
 
 def free_memory() -> int:
@@ -344,22 +363,18 @@ def _speed() -> float:
     return 2 * 1024**3 / max(time.perf_counter() - start, 1e-6)
 
 
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB"
-
-
 def _duration(seconds: float) -> str:
     """Return a rough time in words.
 
     Examples
     --------
     >>> _duration(3), _duration(200), _duration(20_000)
-    ('some seconds', '3 minutes', '6 hours')
+    ('some seconds', 'about 3 minutes', 'about 6 hours')
     """
     if seconds < 10:
         return "some seconds"
     if seconds < 100:
-        return f"{10 * round(seconds / 10)} seconds"
+        return f"about {10 * round(seconds / 10)} seconds"
     if seconds < 100 * 60:
-        return f"{round(seconds / 60)} minutes"
-    return f"{math.ceil(seconds / 3600)} hours"
+        return f"about {round(seconds / 60)} minutes"
+    return f"about {math.ceil(seconds / 3600)} hours"

@@ -68,6 +68,13 @@ class LabelledTable:
     neighbors: Surroundings | Neighbors | ArrayLike | None
     hypergraph: Hypergraph | None
 
+    @property
+    def known(self) -> str | None:
+        """Which of both is known, if any."""
+        if self.hypergraph is not None:
+            return "hypergraph"
+        return None if self.neighbors is None else "neighbors"
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
@@ -106,12 +113,11 @@ class Task:
     def work(self, progress: Progress | None) -> Iterator[Workplace]:
         """Yield where the fit works. A long one keeps in a folder what it has done."""
         plan, table, folder = self.plan, self.table, None
-        is_long = plan.on_disk or plan.batch or plan.search != "exact"
         with contextlib.ExitStack() as stack:
-            if is_long or self.world.size > 1:
+            if plan.is_large or self.world.size > 1:
                 digest = digest_of_given(self.given.features, table.neighbors, table.hypergraph)
                 check_same(self.world, digest, "rows and hyperedges")
-            if is_long:
+            if plan.is_large:
                 kept = work_folder(plan.folder, f"{digest} {self.settings}", self.world)
                 folder = stack.enter_context(kept)
             yield Workplace(
@@ -203,7 +209,7 @@ def begin(parameters: Parameters, table: LabelledTable, tell: Teller) -> Iterato
         world = stack.enter_context(join_world(parameters.device))
         generator = share(world, check_random_state(parameters.values["random_state"]))
         (n, d), labels = table.rows.shape, int((table.labels >= 0).sum())
-        plan = parameters.plan(n, d, len(table.classes), labels, world)
+        plan = parameters.plan(n, d, len(table.classes), labels, world, table.known)
         settings = parameters.digest(table.labels, table.sample_weight, plan)
         check_same(world, settings, "labels and settings")
         for sentence in plan.describe() if plan.is_large else ():

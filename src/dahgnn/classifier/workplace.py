@@ -23,7 +23,7 @@ from typing import IO
 
 from dahgnn.classifier.plan import Plan
 from dahgnn.distributed import do_first
-from dahgnn.files.scratch import IN_MEMORY, Scratch
+from dahgnn.files.scratch import IN_MEMORY, Scratch, make_folder
 from dahgnn.progress import Progress
 from dahgnn.world import ALONE, World
 
@@ -97,7 +97,7 @@ def work_folder(parent: Path, identity: str, world: World) -> Iterator[Path]:
 @contextlib.contextmanager
 def _owned(parent: Path, name: str) -> Iterator[Path]:
     """Make a folder, which stays if the block fails; where another fit has it, one that does not."""
-    parent.mkdir(parents=True, exist_ok=True)
+    make_folder(parent)
     path = parent / name
     lock = _lock(path)
     if lock is None:

@@ -179,7 +179,9 @@ def _print_metrics(metrics: Mapping[str, Any]) -> None:
     print(f"\n{printable(metrics['decision'])}.")
     estimate = metrics["estimate"]
     if estimate is None:
-        print("Too few labels could be held out to tell how many of them are right.")
+        wanted = metrics["settings"]["validation"] > 0
+        reason = "Too few labels could be held out" if wanted else "No label was held out"
+        print(f"{reason} to tell how many of them are right.")
         return
     accuracy, low, high = (f"{100 * estimate[name]:.1f}" for name in ("accuracy", "low", "high"))
     held = f"judged by {estimate['n']} held-out labels"

@@ -128,7 +128,7 @@ class Scratch:
             return torch.empty(shape, dtype=dtype)
         if self.shared:
             return self._named(shape, dtype)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         # It has no name: the system keeps it for the tensor alone, and nothing stays behind a kill.
         with tempfile.TemporaryFile(dir=self.folder) as file:
             self._reserve(file.fileno(), torch.Size(shape).numel() * dtype.itemsize)
@@ -178,15 +178,15 @@ class Scratch:
                 raise
             free = shutil.disk_usage(self.folder or tempfile.gettempdir()).free
             raise OSError(
-                f"The folder {self.folder} must have room for {size / 2**30:.1f} GiB. Got "
-                f"{free / 2**30:.1f} GiB. Remove something, or name another folder."
+                f"The folder {self.folder} must have room for {say_bytes(size)}. Got {say_bytes(free)}. "
+                "Remove something, or name another folder."
             ) from error
 
     def _made(self) -> Path:
         """Return the folder of its own, which is made when it is first needed."""
         if self._own is None:
             parent = Path(tempfile.gettempdir()) if self.folder is None else self.folder
-            parent.mkdir(parents=True, exist_ok=True)
+            make_folder(parent)
             self._own, self._lock = _make_locked(parent)
         return self._own
 
@@ -208,6 +208,55 @@ class Scratch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for large arrays, if it is not there yet.
+
+    Raises
+    ------
+    OSError
+        If there can be none, or nothing can be written to it.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot_write(path, error.strerror) from error
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder that could not be made or written to, without making it."""
+    there = _existing(path)
+    if not there.is_dir():
+        raise _cannot_write(path, os.strerror(errno.ENOTDIR))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise _cannot_write(path, os.strerror(errno.EACCES))
+
+
+def free_room(path: Path) -> int:
+    """Return how many bytes are free for a folder, which need not be there yet."""
+    return shutil.disk_usage(_existing(path)).free
+
+
+def _existing(path: Path) -> Path:
+    """Return a path, or the nearest one above that is there."""
+    return next(each for each in (path, *path.absolute().parents) if each.exists())
+
+
+def _cannot_write(path: Path, reason: str | None) -> OSError:
+    return OSError(f"The folder {path} must be one that files can be written to. Got: {reason}.")
+
+
+def say_bytes(size: int) -> str:
+    """Return a size in words.
+
+    Examples
+    --------
+    >>> say_bytes(3 << 30), say_bytes(12 << 20)
+    ('3.0 GiB', '12 MiB')
+    """
+    return f"{size / 2**30:.1f} GiB" if size >= 1 << 30 else f"{size / 2**20:.0f} MiB"
 
 
 def _make_locked(parent: Path) -> tuple[Path, int | None]:

@@ -97,7 +97,8 @@ def plan_fit(n: int, d: int, n_classes: int, labels: int, options: FitOptions, p
     processes : int
         How many processes fit together. None of them waits for another one here.
     """
-    return Parameters.of(make_classifier(options)).plan_for(n, d, n_classes, labels, processes)
+    known = None if options.hyperedges is None else "hypergraph"
+    return Parameters.of(make_classifier(options)).plan_for(n, d, n_classes, labels, processes, known)
 
 
 def count_processes() -> int:

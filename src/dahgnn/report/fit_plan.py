@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dahgnn.files.scratch import Scratch
+from dahgnn.classifier.plan import Plan
+from dahgnn.files.scratch import Scratch, check_folder, say_bytes
 from dahgnn.report.fit_folder import survey_fit
 from dahgnn.report.fit_options import FitOptions, plan_fit
 from dahgnn.report.large_fit import survey_large_fit, working_folder
@@ -38,13 +39,21 @@ def survey_and_plan(
             return survey, []
         labels = [label for label in survey.labels or () if label is not None]
         n, d = survey.table.features.shape
-        return survey, plan_fit(n, d, len(set(labels)), len(labels), options, processes).describe()
+        return survey, _describe(plan_fit(n, d, len(set(labels)), len(labels), options, processes))
     with Scratch(working_folder(options)) as scratch:
         large = survey_large_fit(source, options, scratch)
     if large.problems or large.labels is None:
         return large, []
     known = large.labels
     plan = plan_fit(source.n_rows, large.width, len(known.classes), known.n_labelled, options, processes)
-    size = source.n_rows * large.width * _BYTES_A_NUMBER / 2**30
-    kept = f"The features of the table, {size:.1f} GiB, are a file in {working_folder(options)}."
-    return large, [*plan.describe(), kept]
+    size = source.n_rows * large.width * _BYTES_A_NUMBER
+    check_folder(working_folder(options))
+    kept = f"The features of the table, {say_bytes(size)}, are a file in {working_folder(options)}."
+    return large, [*_describe(plan), kept]
+
+
+def _describe(plan: Plan) -> list[str]:
+    """Return a plan in sentences, if its folder can be written to."""
+    if plan.is_large:
+        check_folder(plan.folder)
+    return plan.describe()

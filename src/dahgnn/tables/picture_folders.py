@@ -23,12 +23,12 @@ _UNLABELLED = ("unlabelled", "unlabeled")
 
 def read_picture_folder(path: Path, wanted: Wanted) -> Source:
     """Read all pictures in a folder."""
+    pictures, others = find_pictures(path)
     for name, role in ((wanted.label, "label"), (wanted.id, "id")):
         if name is not None:
             raise ValueError(
                 f"The {role}s of a folder of pictures must be the names in it. Got --{role} '{name}'."
             )
-    pictures, others = find_pictures(path)
     source = array_source(read_pictures([path / name for name in pictures], wanted.reading.shape))
     sides = " × ".join(map(str, source.shape))
     notes = [f"{len(pictures):,} pictures were read, each as {sides} numbers from 0 to 255."]
