@@ -241,3 +241,13 @@ def test_a_time_that_is_none_is_unlabelled():
     assert encoded.tolist() == [0, -1, 1, -1]
     pandas = pytest.importorskip("pandas")
     assert encode_labels(np.array(["a", pandas.NaT, "b"], dtype=object), 3)[1].tolist() == [0, -1, 1]
+
+
+@pytest.mark.parametrize("word", ["", "-1", "nan", "None"])
+@pytest.mark.parametrize("kind", [str, object])
+def test_a_word_that_looks_like_no_label_is_a_class_with_a_warning(word, kind):
+    labels = np.array(["cat", "dog", word, word], dtype=kind)
+    with pytest.warns(UserWarning, match=f"^2 rows have the label {word!r}, which is taken for a class"):
+        classes, numbers = encode_labels(labels, 4)
+    assert sorted(classes) == sorted(["cat", "dog", word])
+    assert (numbers >= 0).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from enum import Enum
@@ -21,6 +22,8 @@ Array = NDArray[Any]
 
 # Who is named in errors.
 _OWNER = "DAHGNNClassifier"
+# Words that mean no label in other programs, or were made of such by `astype(str)`; here they are classes.
+_LIKE_NO_LABEL = frozenset({"", "-1", "nan", "None"})
 # Weights under this part of the largest one do not count; sums in float32 would not notice them.
 _LIGHTEST = 1e-30
 # Standard errors by which copies among labelled rows are more than chance: they come in twos and more, so
@@ -123,6 +126,14 @@ def encode_labels(y: ArrayLike | None, n: int) -> tuple[Array, Tensor]:
         got = f"{len(classes)} class" if len(classes) else "no labelled row"
         remedy = "Unlabelled is -1 among numbers, and None or NaN."
         raise bad_value("y", "DAHGNNClassifier", "labels of at least two classes", got, remedy)
+    for name in classes:
+        if isinstance(name, str) and name in _LIKE_NO_LABEL:
+            warnings.warn(
+                f"{(labels == name).sum():,} rows have the label {str(name)!r}, which is taken for a class. "
+                "Unlabelled is None or NaN among words.",
+                UserWarning,
+                stacklevel=3,
+            )
     encoded = np.full(n, -1, dtype=np.int64)
     encoded[known] = number_labels(labels, classes)
     return classes, torch.from_numpy(encoded)

@@ -8,7 +8,9 @@ its effort: the lists that are searched, or the rows that the walk keeps in view
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -352,7 +354,8 @@ class FaissIndex:
             try:
                 faiss.write_index(self.index, str(temporary))
             except RuntimeError as error:
-                reason = str(error).splitlines()[0]
+                full = os.strerror(errno.ENOSPC)
+                reason = full if full in str(error) else str(error).splitlines()[0]  # not where FAISS saw it
                 raise OSError(
                     f"The index of the neighbours cannot be written to {folder} ({reason}). Is the disk "
                     "full? Remove something, or name another folder."
