@@ -215,6 +215,7 @@ def test_new_rows_get_labels_without_a_new_fit():
     np.testing.assert_allclose(alone, together, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:10 rows have the label '':UserWarning")
 @pytest.mark.parametrize(
     ("names", "missing"),
     [

@@ -373,7 +373,7 @@ def test_without_held_out_rows_no_accuracy_is_known(tmp_path, capsys):
     write(tmp_path / "animals.csv")
     command = ["fit", str(tmp_path / "animals.csv"), "--label", "kind", "--drop", "name", "--networks", "2"]
     assert main([*command, "--out", str(tmp_path / "out"), "--map", "pca", "--validation", "0"]) == 0
-    assert "Too few labels could be held out" in capsys.readouterr().out
+    assert "No label was held out to tell" in capsys.readouterr().out
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert (metrics["held_out"], metrics["held_out_accuracy"], metrics["networks"]) == (0, None, 2)
 
