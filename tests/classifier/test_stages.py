@@ -60,7 +60,7 @@ class Trainer:
     def __init__(self, networks, plan, splits=None, interrupt=None, begin=True):
         self.networks, self.plan, self.splits = networks, plan, splits or SPLITS
         self.interrupt, self.begin = interrupt, begin
-        self.calls = []
+        self.interrupt_beginning, self.calls, self.begun = None, [], []
 
     def train(self, most, listen=lambda *_: None, workers=1):
         """Train all networks in stages."""
@@ -73,6 +73,12 @@ class Training:
 
     def __init__(self, trainer, number):
         self.trainer, self.number, self.done = trainer, number, 0
+
+    def begin(self, epochs):
+        stage = sum(call[0] == self.number for call in self.trainer.calls)
+        self.trainer.begun.append((stage, self.number, epochs, len(self.trainer.calls)))
+        if self.trainer.interrupt_beginning == (stage, self.number):
+            raise KeyboardInterrupt
 
     def advance(self, epochs, callback):
         trainer, number = self.trainer, self.number
@@ -258,6 +264,30 @@ def test_an_interruption_before_anything_goes_on_up():
     networks = make()
     with pytest.raises(KeyboardInterrupt):
         Trainer(networks, [(0.5, 0.5)], interrupt=(0, 0), begin=False).train(MANY)
+
+
+def test_all_networks_begin_a_stage_before_the_first_goes_on():
+    trainer = Trainer(make(), [(0.5, 0.5), (0.6, 0.6)])
+    trainer.train(SECOND)
+    rest = SECOND - FIRST
+    assert trainer.begun == [(0, 0, FIRST, 0), (0, 1, FIRST, 0), (1, 0, rest, 2), (1, 1, rest, 2)]
+    side_by_side = Trainer(make(), [(0.5, 0.5)])
+    side_by_side.train(FIRST, workers=2)
+    assert side_by_side.begun == []  # each has a thread of its own, which need not wait
+
+
+def test_an_interruption_while_a_stage_begins_keeps_the_last_one():
+    networks = make()
+    trainer = Trainer(networks, [(0.5, 0.5), (0.6, 0.6)])
+    trainer.interrupt_beginning = (1, 1)
+    trained = trainer.train(MANY)
+    assert trained.interrupted
+    assert (len(trained.logits), trained.epochs, len(trained.history)) == (2, FIRST, 2)
+    assert weights_of(networks) == [0.0, 1.0]
+    trainer = Trainer(make(), [(0.5, 0.5)])
+    trainer.interrupt_beginning = (0, 0)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train(MANY)
 
 
 def test_without_anything_said_of_workers_all_is_done_in_the_thread_of_the_caller():

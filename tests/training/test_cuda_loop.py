@@ -175,7 +175,9 @@ def test_a_captured_fit_that_diverges_gives_the_best_so_far(task):
 
 @needs_cuda
 def test_an_interrupt_before_the_first_epoch_leaves_the_weights(task, monkeypatch):
-    monkeypatch.setattr(GraphLoop, "_capture", lambda loop: (loop._epoch(), loop._epoch(), raise_interrupt()))
+    monkeypatch.setattr(
+        GraphLoop, "_capture", lambda loop, **_: (loop._epoch(), loop._epoch(), raise_interrupt())
+    )
     model = small_model()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     with pytest.raises(KeyboardInterrupt):

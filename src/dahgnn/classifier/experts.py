@@ -249,14 +249,13 @@ class KernelExpert:
         kernels = torch.stack(
             [gaussian_kernel(rows.features, rows.features, width).double() for width in widths]
         )
-        values, vectors = torch.linalg.eigh(kernels)
-        rotated, squares = vectors.mT @ targets, vectors**2
-        errors = []  # of each ridge, (widths,)
-        for ridge in _RIDGES:
-            inverse = 1 / (values.clamp_min(0) + ridge)[:, :, None]
-            left_out = vectors @ (inverse * rotated) / (squares @ inverse)
-            errors.append(left_out.square().sum((1, 2)))
-        width, ridge = divmod(int(torch.stack(errors, 1).cpu().argmin()), len(_RIDGES))
+        ridges = torch.tensor(_RIDGES, dtype=torch.float64, device=kernels.device)
+        systems = kernels[:, None] + ridges[:, None, None] * torch.eye(len(rows)).to(kernels)
+        roots, failed = torch.linalg.cholesky_ex(systems)
+        inverse = torch.cholesky_inverse(roots)  # (widths, ridges, l, l)
+        left_out = (inverse @ targets) / inverse.diagonal(dim1=2, dim2=3)[..., None]
+        errors = torch.where(failed == 0, left_out.square().sum((2, 3)), torch.inf)
+        width, ridge = divmod(int(errors.cpu().argmin()), len(_RIDGES))
         return widths[width], _RIDGES[ridge]
 
     def fit(self, rows: LabelledRows, parts: Sequence[Array], settings: tuple[float, float]) -> KernelModel:

@@ -13,13 +13,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dahgnn.classifier.quasi_newton import InverseHessian
 from dahgnn.kernels.gpu.capture import capture
 from dahgnn.threads import one_thread
 
 # Steps at the most, and the gradient of the mean loss at which a problem is solved.
 _STEPS, _GRADIENT = 200, 1e-4
-# Pairs of steps and gradients that the optimiser remembers.
-_MEMORY = 10
 # How much of the decrease that the slope promises a step must bring, and how often it is halved until then.
 _DECREASE, _HALVINGS = 1e-4, 20
 # A loss that has risen by so small a share has risen by rounding alone.
@@ -27,19 +26,11 @@ _ROUNDING = 1e-7
 
 
 class _Point(NamedTuple):
-    """Coefficients (d, problems, c), the loss of each problem, and its gradient."""
+    """Coefficients (problems, d, c), the loss of each problem, and its gradient."""
 
     weights: Tensor
     loss: Tensor
     gradient: Tensor
-
-
-class _Pair(NamedTuple):
-    """A step, how it changed the gradient, and one over their product; zero where it teaches nothing."""
-
-    step: Tensor
-    change: Tensor
-    inverse: Tensor
 
 
 class Rotation(NamedTuple):
@@ -91,8 +82,7 @@ def fit_logistic(
         (2 if n_classes == 2 else 1) / inverse_penalties.to(features),
     )
     weights = _minimise_captured(problem) if features.is_cuda else _minimise(problem)
-    coefficients = (directions @ weights[:-1].flatten(1)).unflatten(1, weights.shape[1:])
-    return coefficients, weights[-1]
+    return (directions @ weights[:, :-1]).transpose(0, 1).contiguous(), weights[:, -1]
 
 
 def rotate(rows: Tensor) -> Rotation:
@@ -133,71 +123,74 @@ class _Problem:
         self.squares = torch.cat([squares, squares.new_tensor([len(features)])])
         self.labels, self.counts = labels, counts.T.contiguous()  # (l, problems)
         self.total = self.counts.sum(0)
-        self.penalties = penalties.repeat(len(self.squares), 1)[:, :, None]  # (d + 1, problems, 1)
-        self.penalties[-1] = 0
-        self.shape = (len(self.squares), len(penalties), n_classes)
+        self.penalties = penalties[:, None, None].repeat(1, len(self.squares), 1)  # (problems, d + 1, 1)
+        self.penalties[:, -1] = 0
+        self.shape = (len(penalties), len(self.squares), n_classes)
 
     def take(self, problems: Tensor) -> _Problem:
         """Return some of the problems."""
         some = copy.copy(self)
         some.counts, some.total = self.counts[:, problems].contiguous(), self.total[problems]
-        some.penalties = self.penalties[:, problems]
-        some.shape = (self.shape[0], some.penalties.shape[1], self.shape[2])
+        some.penalties = self.penalties[problems]
+        some.shape = (len(some.penalties), *self.shape[1:])
         return some
 
-    @property
-    def inverse_curvature(self) -> Tensor:
-        """One over the second derivative where all classes are as likely, (d + 1, problems, 1)."""
+    def start(self) -> Tensor:
+        """Return the weights at which the search begins."""
+        return self.features.new_zeros(self.shape)
+
+    def inverse_hessian(self) -> InverseHessian:
+        """Return what is known at the start: the second derivatives where all classes are as likely."""
         counting = self.total / len(self.labels)
-        return 1 / (self.squares[:, None, None] * counting[:, None] / self.shape[2] + self.penalties)
+        own = self.squares[:, None] * counting[:, None, None] / self.shape[2] + self.penalties
+        return InverseHessian((1 / own).expand(self.shape).flatten(1).contiguous())
 
     def at(self, weights: Tensor) -> _Point:
-        """Return loss and gradient at some weights, (d, problems, c)."""
-        scores = (self.features @ weights.flatten(1)).unflatten(1, self.shape[1:])
-        logarithms = scores.log_softmax(2)
-        own = self.labels[:, None, None].expand(-1, self.shape[1], 1)
+        """Return loss and gradient at some weights, (problems, d + 1, c)."""
+        problems, d, classes = self.shape
+        columns = weights.transpose(0, 1).reshape(d, -1)  # all problems side by side: one large product
+        logarithms = (self.features @ columns).view(-1, problems, classes).log_softmax(2)
+        own = self.labels[:, None, None].expand(-1, problems, 1)
         loss = -(self.counts * logarithms.gather(2, own).squeeze(2)).sum(0, dtype=torch.float64)
         errors = logarithms.exp_()
         errors.scatter_add_(2, own, errors.new_full((1, 1, 1), -1.0).expand_as(own))
         errors *= self.counts[:, :, None]
         pull = self.penalties * weights
-        gradient = (self.features.T @ errors.flatten(1)).view(self.shape) + pull
-        return _Point(weights, loss + (pull * weights).sum((0, 2), dtype=torch.float64) / 2, gradient)
+        gradient = (self.features.T @ errors.flatten(1)).view(d, problems, classes).transpose(0, 1)
+        loss += (pull * weights).sum((1, 2), dtype=torch.float64) / 2
+        return _Point(weights, loss, pull.add_(gradient))
 
     def is_solved(self, point: _Point) -> Tensor:
         """Tell which problems have next to no gradient, (problems,)."""
-        return point.gradient.abs().amax((0, 2)) <= _GRADIENT * self.total
+        return point.gradient.abs().amax((1, 2)) <= _GRADIENT * self.total
 
 
 @one_thread()
 def _minimise(problem: _Problem) -> Tensor:
-    start = torch.zeros(problem.shape, dtype=problem.features.dtype, device=problem.features.device)
-    point, pairs, curvature = problem.at(start), list[_Pair](), problem.inverse_curvature
-    found, under_way = start.clone(), torch.arange(problem.shape[1], device=start.device)
+    start = problem.start()
+    point, inverse = problem.at(start), problem.inverse_hessian()
+    found, under_way = start.clone(), torch.arange(len(start), device=start.device)
     stuck = torch.zeros_like(problem.total, dtype=torch.bool)
     for _ in range(_STEPS):
         going = ~(problem.is_solved(point) | stuck)
         if not bool(going.all()):
-            found[:, under_way] = point.weights
+            found[under_way] = point.weights
             if not bool(going.any()):
                 return found
-            under_way, problem, curvature = under_way[going], problem.take(going), curvature[:, going]
-            point = _Point(point.weights[:, going], point.loss[going], point.gradient[:, going])
-            pairs = [_Pair(each[0][:, going], each[1][:, going], each[2][going]) for each in pairs]
-        direction = -_apply_inverse(pairs, point.gradient, curvature)
-        after = _search(problem, point, direction)
+            under_way, problem, inverse = under_way[going], problem.take(going), inverse.take(going)
+            point = _Point(*(each[going] for each in point))
+        after = _search(problem, point, _direction(inverse, point))
         step, change = after.weights - point.weights, after.gradient - point.gradient
-        product = _product(step, change)
-        pairs = [*pairs[-_MEMORY + 1 :], _Pair(step, change, torch.where(product > 0, 1 / product, 0))]
-        stuck = step.abs().amax((0, 2)) == 0  # rounding is all that is left
+        inverse.remember(step.flatten(1), change.flatten(1))
+        stuck = step.abs().amax((1, 2)) == 0  # rounding is all that is left
         point = after
-    found[:, under_way] = point.weights
+    found[under_way] = point.weights
     return found
 
 
 @torch.no_grad()
 def _minimise_captured(problem: _Problem) -> Tensor:
-    """Do what `_minimise` does on a CUDA device, by replays of a captured step: each has some 200 launches.
+    """Do what `_minimise` does on a CUDA device, by replays of a captured step: each has some 100 launches.
 
     Problems that are solved stay in, and take steps of length zero.
     """
@@ -206,41 +199,33 @@ def _minimise_captured(problem: _Problem) -> Tensor:
         descent.look_ahead()  # at first as it is, in which libraries make their plans
         if not bool(descent.told[1]):
             descent.search()
-        descent.accept()
-        look_ahead, accept = capture(descent.look_ahead), capture(descent.accept)
+        descent.go_on()
+        graph = capture(descent.go_on)
         for _ in range(_STEPS - 1):
-            look_ahead.replay()
             going, fallen = descent.told.tolist()
             if not going:
                 break
             if not fallen:
                 descent.search()
-            accept.replay()
+            graph.replay()
     return descent.point.weights
 
 
 class _Descent:
-    """The state of `_minimise` in tensors that stay where they are, and the two halves of its step.
-
-    Pairs that are not there yet are zeros, which teach nothing.
-    """
+    """The state of `_minimise` in tensors that stay where they are, and the parts of its step."""
 
     def __init__(self, problem: _Problem) -> None:
-        self.problem, self.curvature = problem, problem.inverse_curvature
-        start = torch.zeros(problem.shape, dtype=problem.features.dtype, device=problem.features.device)
+        self.problem, self.inverse = problem, problem.inverse_hessian()
+        start = problem.start()
         self.point, self.after = problem.at(start), problem.at(start.clone())
         self.direction = torch.zeros_like(start)
-        self.pairs = _Pair(
-            *(start.new_zeros(_MEMORY, *shape) for shape in (start.shape, start.shape, start.shape[1:2]))
-        )
         self.going = ~problem.is_solved(self.point)
         self.told = torch.ones(2, dtype=torch.bool, device=start.device)
 
     def look_ahead(self) -> None:
         """Find where a whole step leads; tell whether a problem is under way, and whether all losses fell."""
-        point, pairs = self.point, [_Pair(*each) for each in zip(*self.pairs, strict=True)]
-        inverse = _apply_inverse(pairs, point.gradient, self.curvature)
-        self.direction.copy_(torch.where(self.going[:, None], -inverse, 0))
+        point, direction = self.point, _direction(self.inverse, self.point)
+        self.direction.copy_(torch.where(self.going[:, None, None], direction, 0))
         _copy(self.problem.at(point.weights + self.direction), self.after)
         slope = _product(self.direction, point.gradient)
         self.told[0] = self.going.any()
@@ -250,15 +235,22 @@ class _Descent:
         """Find a shorter step for the problems whose loss did not fall."""
         _copy(_search(self.problem, self.point, self.direction), self.after)
 
+    def go_on(self) -> None:
+        """Go where the step leads, and find where the next one does."""
+        self.accept()
+        self.look_ahead()
+
     def accept(self) -> None:
         """Go where the step leads, and remember it."""
         step, change = self.after.weights - self.point.weights, self.after.gradient - self.point.gradient
-        product = _product(step, change)
-        new = _Pair(step, change, torch.where(product > 0, 1 / product, 0))
-        for kept, latest in zip(self.pairs, new, strict=True):
-            kept.copy_(torch.cat([kept[1:], latest[None]]))
+        self.inverse.remember(step.flatten(1), change.flatten(1))
         _copy(self.after, self.point)
-        self.going &= (step.abs().amax((0, 2)) > 0) & ~self.problem.is_solved(self.point)
+        self.going &= (step.abs().amax((1, 2)) > 0) & ~self.problem.is_solved(self.point)
+
+
+def _direction(inverse: InverseHessian, point: _Point) -> Tensor:
+    """Return where a step leads to, (problems, d + 1, c)."""
+    return -inverse.apply(point.gradient.flatten(1)).view_as(point.gradient)
 
 
 def _copy(source: _Point, target: _Point) -> None:
@@ -276,40 +268,14 @@ def _search(problem: _Problem, point: _Point, direction: Tensor) -> _Point:
     slope = _product(direction, point.gradient)
     length = torch.ones_like(slope)
     for _ in range(_HALVINGS):
-        after = problem.at(point.weights + length[:, None] * direction)
+        after = problem.at(point.weights + length[:, None, None] * direction)
         fallen = after.loss <= _allowed(point, length * slope)
         if bool(fallen.all()):
             return after
         length = torch.where(fallen, length, length / 2)
-    return problem.at(point.weights + torch.where(fallen, length, 0)[:, None] * direction)
-
-
-def _apply_inverse(pairs: list[_Pair], gradient: Tensor, curvature: Tensor) -> Tensor:
-    """Multiply a gradient with the inverse of the Hessian, as far as the last steps tell of it.
-
-    Parameters
-    ----------
-    pairs : list of _Pair
-        The last steps, the latest one behind.
-    gradient : Tensor, (d, problems, c)
-        What is multiplied.
-    curvature : Tensor, (d, problems, 1)
-        The inverse of the Hessian's diagonal before the first step.
-    """
-    result, along = gradient.clone(), []
-    for step, change, inverse in reversed(pairs):
-        along.append(inverse * _product(step, result))
-        result -= along[-1][:, None] * change
-    result *= curvature
-    if pairs:
-        _, change, inverse = pairs[-1]
-        size = inverse * _product(change, curvature * change)
-        result *= torch.where(size > 0, 1 / size, 1)[:, None]
-    for (step, change, inverse), before in zip(pairs, reversed(along), strict=True):
-        result += (before - inverse * _product(change, result))[:, None] * step
-    return result
+    return problem.at(point.weights + torch.where(fallen, length, 0)[:, None, None] * direction)
 
 
 def _product(first: Tensor, second: Tensor) -> Tensor:
-    """Return the product of two vectors of each problem, (d, problems, c) → (problems,)."""
-    return (first * second).sum((0, 2))
+    """Return the product of two vectors of each problem, (problems, d + 1, c) → (problems,)."""
+    return (first * second).sum((1, 2))

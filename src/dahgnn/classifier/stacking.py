@@ -86,6 +86,9 @@ _PENALTY = 0.1
 DOUBT = 0.02
 # Candidates of a smaller weight are left out.
 _SMALLEST = 0.005
+# Steps to the best weights at the most, of which few are needed, and the decrease, relative to the loss,
+# that a step is not worth.
+_MOST_STEPS, _ENOUGH = 50, 1e-9
 
 
 @dataclass(frozen=True)
@@ -105,10 +108,11 @@ class Stack:
 
     def combine(self, opinions: Sequence[Array]) -> Array:
         """Return the normalised product of the candidates' distributions, (n, c) each."""
-        scores = sum(
-            weight * _logarithm(opinion) for opinion, weight in zip(opinions, self.weights, strict=True)
-        )
-        return _normalise(np.asarray(scores))
+        scores = np.zeros(opinions[0].shape)
+        for opinion, weight in zip(opinions, self.weights, strict=True):
+            logarithm = _logarithm(opinion)
+            scores += np.multiply(logarithm, weight, out=logarithm)
+        return _normalise(scores)
 
     def weight_of(self, candidate: Candidate) -> float:
         """Return the weight of a candidate, zero if it is left out."""
@@ -162,29 +166,91 @@ def learn_stack(
         Where to begin, such as a combination of nearly the same labels. The weights do not depend on it, as
         there is one best choice of them; it is only found sooner.
     """
-    from scipy.optimize import minimize
-
     favourites = _favourites(candidates)
     if len(labels) == 0:
         return _make(candidates, favourites)
     counts = np.ones(len(labels)) if counts is None else counts
-    logarithms = np.stack([_logarithm(opinion) for opinion in opinions])  # (candidates, h, c)
     prior = (favourites + 1 / len(candidates)) / 2
     start = prior if near is None else np.array([near.weight_of(candidate) for candidate in candidates])
-    rows, strength = np.arange(len(labels)), _PENALTY * len(candidates)
-
-    def loss(weights: Array) -> tuple[float, Array]:
-        """Return the penalised negative logarithm of the likelihood, and its gradient."""
-        distributions = _normalise(np.tensordot(weights, logarithms, 1))
-        likelihood = counts @ np.log(np.maximum(distributions[rows, labels], 1e-300))
-        distributions[rows, labels] -= 1
-        gradient = np.tensordot(logarithms, distributions * counts[:, None], 2)
-        apart = weights - prior
-        return float(strength * (apart @ apart) - likelihood), gradient + 2 * strength * apart
-
     with one_blas_thread():
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(candidates))
-    return _make(candidates, found.x)
+        return _make(candidates, _minimise(_Loss(opinions, labels, counts, prior), start))
+
+
+class _Point(NamedTuple):
+    """Weights of the candidates, what they lose, and the distributions that follow, (c, h)."""
+
+    weights: Array
+    loss: float
+    distributions: Array
+
+
+class _Loss:
+    """The penalised negative logarithm of the likelihood, convex in the weights.
+
+    Parameters
+    ----------
+    opinions : sequence of array, (h, c)
+        What each candidate says of the rows.
+    labels : array of int, (h,)
+        Their classes.
+    counts : array, (h,)
+        How much each row counts.
+    prior : array, (candidates,)
+        The weights that cost nothing.
+    """
+
+    def __init__(self, opinions: Sequence[Array], labels: Array, counts: Array, prior: Array) -> None:
+        # (candidates, c, h): the maximum and the sum over classes are then those of whole rows of numbers.
+        self.logarithms = np.stack([np.ascontiguousarray(_logarithm(opinion).T) for opinion in opinions])
+        self.own = labels, np.arange(len(labels))
+        self.told = self.logarithms[:, *self.own] @ counts
+        self.counts, self.prior, self.penalty = counts, prior, _PENALTY * len(prior)
+
+    def at(self, weights: Array) -> _Point:
+        """Return the loss at some weights."""
+        distributions = _normalise(np.tensordot(weights, self.logarithms, 1), axis=0)
+        likelihood = self.counts @ np.log(np.maximum(distributions[self.own], 1e-300))
+        apart = weights - self.prior
+        return _Point(weights, float(self.penalty * (apart @ apart) - likelihood), distributions)
+
+    def slopes(self, point: _Point) -> tuple[Array, Array]:
+        """Return the gradient and the Hessian."""
+        number = len(self.prior)
+        expected = self.logarithms * point.distributions
+        means = expected.sum(1)  # of each candidate's logarithm, (candidates, h)
+        weighted = (expected * self.counts).reshape(number, -1)
+        gradient = weighted.sum(1) - self.told + 2 * self.penalty * (point.weights - self.prior)
+        hessian = weighted @ self.logarithms.reshape(number, -1).T - (means * self.counts) @ means.T
+        return gradient, hessian + 2 * self.penalty * np.eye(number)
+
+
+def _minimise(loss: _Loss, start: Array) -> Array:
+    """Return the weights, none negative, of the least loss, by Newton's steps.
+
+    Each goes towards the least value of the quadratic function that touches the loss, among weights that are
+    not negative, and as far as the loss falls.
+    """
+    point = loss.at(start)
+    for _ in range(_MOST_STEPS):
+        gradient, hessian = loss.slopes(point)
+        step = _lowest_of_quadratic(hessian, hessian @ point.weights - gradient) - point.weights
+        decrease = -(gradient @ step)
+        if decrease <= _ENOUGH * (1 + abs(point.loss)):
+            break
+        length = 1.0
+        while (after := loss.at(point.weights + length * step)).loss > point.loss - 1e-4 * length * decrease:
+            length /= 2
+        point = after
+    return point.weights
+
+
+def _lowest_of_quadratic(matrix: Array, vector: Array) -> Array:
+    """Minimise xᵀ A x / 2 − bᵀ x over numbers that are not negative, A being positive."""
+    from scipy.linalg import solve_triangular
+    from scipy.optimize import nnls
+
+    root = np.linalg.cholesky(matrix)
+    return np.asarray(nnls(root.T, solve_triangular(root, vector, lower=True))[0])
 
 
 def _make(candidates: Sequence[Candidate], weights: Array) -> Stack:
@@ -209,11 +275,14 @@ def _favourites(candidates: Sequence[Candidate]) -> Array:
 
 def _logarithm(distribution: Array) -> Array:
     """Return the logarithm of a distribution (n, c) that has some doubt in it."""
-    return np.asarray(np.log((1 - DOUBT) * distribution + DOUBT / distribution.shape[1]))
+    doubted = (1 - DOUBT) * distribution
+    doubted += DOUBT / distribution.shape[1]
+    return np.asarray(np.log(doubted, out=doubted))
 
 
-def _normalise(scores: Array) -> Array:
-    """Return the softmax of each row, (n, c); that of SciPy takes longer for its checks than for few rows."""
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    weights /= weights.sum(axis=1, keepdims=True)
+def _normalise(scores: Array, axis: int = 1) -> Array:
+    """Return the softmax along an axis; that of SciPy takes longer for its checks than for few rows."""
+    weights = scores - scores.max(axis=axis, keepdims=True)
+    np.exp(weights, out=weights)
+    weights /= weights.sum(axis=axis, keepdims=True)
     return np.asarray(weights)

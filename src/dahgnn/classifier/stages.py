@@ -220,8 +220,18 @@ def _train_stage(
             stop.set()
         return result
 
+    _begin_stage(trainings if workers == 1 else (), epochs, stop)
     results = side_by_side(train, len(trainings), workers, stop.set)
     return list(itertools.takewhile(lambda result: result is not None, results)), stop.is_set()  # type: ignore[arg-type]
+
+
+def _begin_stage(trainings: Sequence[Updates], epochs: int, stop: threading.Event) -> None:
+    """Let a device begin with all networks before the host waits for the first; Ctrl-C stops them."""
+    try:
+        for training in trainings:
+            training.begin(epochs)
+    except KeyboardInterrupt:
+        stop.set()
 
 
 def _describe(number: int, result: _Result, labels: Tensor, held: Tensor) -> TrainingStage:

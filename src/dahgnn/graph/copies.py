@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dahgnn.ops.hashes import row_hashes
+
 # Numbers of the features that are looked at at a time, so few that they stay in the caches.
 _NUMBERS = 1 << 17
 
@@ -27,22 +29,7 @@ def hash_rows(features: Tensor) -> NDArray[np.uint64]:
     >>> bool(first == second), bool(first == third)
     (False, True)
     """
-    d = features.shape[1]
-    bits = np.uint32 if features.dtype == torch.float32 else np.uint64
-    # Odd factors, so that a change of one column always changes the sum.
-    factors = np.random.default_rng(d).integers(0, 2**64, d, np.uint64, endpoint=False) | np.uint64(1)
-    hashes = np.empty(len(features), np.uint64)
-    step = max(1, _NUMBERS // d)
-    for start in range(0, len(features), step):
-        # Adding zero makes a negative zero a positive one, which equals it.
-        rows = (features[start : start + step].cpu() + 0.0).numpy().view(bits).astype(np.uint64)
-        # Floats that are whole numbers end in zeros, which a product alone would keep.
-        rows ^= rows >> np.uint64(17)
-        rows *= np.uint64(0x9E3779B97F4A7C15)
-        rows ^= rows >> np.uint64(29)
-        rows *= factors
-        hashes[start : start + step] = rows.sum(1, dtype=np.uint64)
-    return hashes
+    return row_hashes(features).numpy().view(np.uint64)
 
 
 def digest_of_rows(features: Tensor, hashes: NDArray[np.uint64]) -> str:

@@ -6,7 +6,6 @@ which conjugate gradients solve for all classes, and for several sets of labels,
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dahgnn.files.scratch import IN_MEMORY, Scratch
+from dahgnn.graph.conjugate_gradients import CapturedSolver, can_capture, solve
 from dahgnn.graph.neighbours import Neighbors
 from dahgnn.graph.similarities import (
     directed_similarities,
@@ -32,22 +32,12 @@ from dahgnn.kernels.cpu.memory import kept_memory
 from dahgnn.ops.matrices import MANY_ROWS, sparse_product
 from dahgnn.threads import threads_for
 
-logger = logging.getLogger(__name__)
-
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
 
 CPU = torch.device("cpu")
-# Residual at which a solution counts as found, relative to the right-hand side; and where rows are many.
-_TOLERANCE, _TOLERANCE_OF_MANY = 1e-5, 1e-3
-# Steps at the most. The systems that need so many are those without a prior, whose labels are far away. Many
-# rows have so few steps that labels come everywhere, but rows far from all of them do not settle.
-_MOST_STEPS, _MOST_STEPS_OF_MANY = 2000, 100
-_MANY = 200_000
-# Steps after which a GPU is asked whether it is enough: the host waits for the answer.
-_STEPS_A_LOOK = 6
 # Rows, or numbers of them, that are looked at at a time.
 _AT_ONCE = 1 << 22
 # Share of the degrees that is added to Poisson learning's Laplacian. It makes the system positive, so that a
@@ -278,6 +268,8 @@ class SimilarityGraph:
 
     def _solve(self, right: Tensor, strength: float, fixed: tuple[Tensor, Tensor] | None = None) -> Tensor:
         """Solve ((1 + λ) − S) v = right, with S zero where a node is fixed; what was right is lost."""
+        if can_capture(right):
+            return self._solver_for(right).solve(right, strength, fixed)
 
         def multiply(vectors: Tensor, room: Tensor) -> Tensor:
             spread = self._spread(vectors)
@@ -287,7 +279,18 @@ class SimilarityGraph:
 
         # Many small steps have one thread: several would wait for each other.
         with threads_for(len(self) if len(self) >= MANY_ROWS else 0), kept_memory():
-            return _solve(multiply, right)
+            return solve(multiply, right)
+
+    def _solver_for(self, right: Tensor) -> CapturedSolver:
+        """Return what solves systems of this shape; a capture takes as long as some of these."""
+        if right.shape not in self._solvers:
+            self._solvers[right.shape] = CapturedSolver(self._spread, right)
+        return self._solvers[right.shape]
+
+    @cached_property
+    def _solvers(self) -> dict[torch.Size, CapturedSolver]:
+        """What solves systems on a CUDA device, by their shape."""
+        return {}
 
     def _places(self, given: Sequence[Given]) -> tuple[Tensor, Tensor]:
         """Return the rows of the nodes of all problems, one behind the other, and the problem of each."""
@@ -343,34 +346,6 @@ class SimilarityGraph:
                 device=self.device,
             )
         return lambda vectors: (there @ vectors.flatten(1)).view_as(vectors)
-
-
-def _solve(multiply: Callable[[Tensor, Tensor], Tensor], right: Tensor) -> Tensor:
-    """Solve a positive system for many right-hand sides at a time, (n, problems, c), by conjugate gradients.
-
-    SciPy's takes one at a time, and reads the sparse matrix for each of them anew. Where rows are many, these
-    vectors are what a fit needs most memory for: there are five of them, of which one is ``right``.
-    """
-    solution, residual, direction = torch.zeros_like(right), right, right.clone()
-    room = torch.empty_like(right)
-    squares = torch.mul(residual, residual, out=room).sum(0)
-    many = len(right) >= _MANY
-    enough = (_TOLERANCE_OF_MANY if many else _TOLERANCE) ** 2 * squares
-    look_every = _STEPS_A_LOOK if right.is_cuda else 1
-    for number in range(_MOST_STEPS_OF_MANY if many else _MOST_STEPS):
-        if number % look_every == 0 and bool((squares <= enough).all()):
-            break
-        product = multiply(direction, room)
-        curvature = torch.mul(direction, product, out=room).sum(0)
-        step = torch.where(curvature > 0, squares / curvature, 0)
-        solution.addcmul_(direction, step)
-        residual.addcmul_(product, step, value=-1)
-        before, squares = squares, torch.mul(residual, residual, out=room).sum(0)
-        direction.mul_(torch.where(before > 0, squares / before, 0)).add_(residual)
-    else:
-        level = logging.DEBUG if many else logging.WARNING
-        logger.log(level, "Conjugate gradients ended after %d steps, short of their tolerance.", number + 1)
-    return solution
 
 
 def _as_probabilities(values: Tensor) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,9 @@ from dahgnn.checks import bad_value, check_choice
 from dahgnn.config import SCALES
 from dahgnn.files.scratch import IN_MEMORY, Scratch
 from dahgnn.graph.categories import Categories, find_categories, recognise_categories
+from dahgnn.threads import make_ahead
+
+Result = TypeVar("Result")
 
 # Who is named in errors.
 _OWNER = "DAHGNNClassifier"
@@ -23,8 +27,10 @@ _LENGTH = 3.0
 # networks, and under 0.1 for tables of measures in their own units.
 _EFFECTIVE_SHARE = 0.2
 _ROWS_AT_ONCE = 1024
+# Rows that a thread takes at a time.
+_ROWS_A_PART = 2048
 # Numbers of which the deviation is computed at a time, so few that they stay in the caches.
-_NUMBERS_AT_ONCE = 1 << 18
+_NUMBERS_AT_ONCE = 1 << 16
 # Squares of smaller numbers have few digits in float64, or are 0.
 _SMALL = 1e-140
 # Squares of differences that are a ten-thousandth of it are still whole in float32.
@@ -119,11 +125,11 @@ def choose_scaling(rows: NDArray[Any], kind: str) -> Scaling:
     if kind == "auto" and (categories := recognise_categories(rows)) is not None:
         return _choose_for_categories(rows, categories)
     d = rows.shape[1]
-    largest = np.maximum(rows.max(0), -rows.min(0)).astype(np.float64)
+    mean, largest = _look_over(rows)
     if kind == "none":
         _check_unscaled(largest.max())
         return _as_scaling(np.zeros(d), np.ones(d))
-    mean, deviation = rows.mean(0, dtype=np.float64), _deviation(rows, largest)
+    deviation = _deviation(rows, mean, largest)
     # Rounding alone makes a column of constants differ from its mean. What varies by less than the least
     # normal number has no factor that float64 could hold.
     differs = deviation > 1e-12 * np.abs(mean)
@@ -214,23 +220,48 @@ def _check_unscaled(largest: float) -> None:
         raise bad_value("X", _OWNER, expected, f"{largest:g} at most", "Take scale='auto'.")
 
 
-def _deviation(rows: NDArray[Any], largest: NDArray[Any]) -> NDArray[Any]:
+def _deviation(rows: NDArray[Any], mean: NDArray[Any], largest: NDArray[Any]) -> NDArray[Any]:
     """Return the standard deviation of each column; tiny columns are enlarged while it is computed."""
     tiny = (largest > 0) & (largest < _SMALL)
     if not tiny.any():
-        return _deviation_in_blocks(rows)
+        return _deviation_in_blocks(rows, mean)
     unit = np.where(tiny, np.exp2(np.frexp(largest)[1]), 1.0)  # a power of two, so that nothing is rounded
     return np.asarray((rows / unit).std(0) * unit)
 
 
-def _deviation_in_blocks(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return the standard deviation of each column without a copy of all rows."""
-    mean = rows.mean(0, dtype=np.float64)
-    squares = np.zeros(rows.shape[1])
+def _look_over(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the mean of each column, and how far its numbers are from zero at the most."""
+
+    def look(part: slice) -> tuple[NDArray[Any], NDArray[Any]]:
+        some = rows[part]
+        return some.sum(0, dtype=np.float64), np.maximum(some.max(0), -some.min(0))
+
+    sums, largest = zip(*_by_parts(look, len(rows)), strict=True)
+    return np.sum(sums, axis=0) / len(rows), np.max(largest, axis=0).astype(np.float64)
+
+
+def _deviation_in_blocks(rows: NDArray[Any], mean: NDArray[Any]) -> NDArray[Any]:
+    """Return the standard deviation of each column, given its mean, without a copy of all rows."""
     step = max(1, _NUMBERS_AT_ONCE // rows.shape[1])
-    for start in range(0, len(rows), step):
-        squares += np.square(rows[start : start + step] - mean).sum(0)
-    return np.asarray(np.sqrt(squares / len(rows)))
+
+    def sum_squares(part: slice) -> NDArray[Any]:
+        squares, room = np.zeros(rows.shape[1]), np.empty((step, rows.shape[1]))
+        for start in range(part.start, part.stop, step):
+            some = rows[start : min(start + step, part.stop)]
+            apart = np.subtract(
+                some, mean, out=room[: len(some)]
+            )  # memory that is there costs no page faults
+            squares += np.square(apart, out=apart).sum(0)
+        return squares
+
+    return np.asarray(np.sqrt(np.sum(list(_by_parts(sum_squares, len(rows))), axis=0) / len(rows)))
+
+
+def _by_parts(work: Callable[[slice], Result], rows: int) -> Iterator[Result]:
+    """Yield what some work gives for parts of the rows, side by side; no thread changes where they begin."""
+    parts = [slice(start, min(start + _ROWS_A_PART, rows)) for start in range(0, rows, _ROWS_A_PART)]
+    workers = min(torch.get_num_threads(), len(parts))
+    return make_ahead(work, parts, depth=workers if workers > 1 else 0, workers=workers)
 
 
 def _is_unequal(deviation: NDArray[Any]) -> bool:

@@ -87,6 +87,11 @@ def distances_kernel_for(points: Tensor) -> Callable[[Tensor, Tensor, Tensor, fl
     return cpu_kernels.squared_distances if kernels_for(points) is cpu_kernels else None
 
 
+def hashes_kernel_for(rows: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """Return the kernel that gives these rows their numbers, or None where NumPy does."""
+    return cpu_kernels.row_hashes if kernels_for(rows) is cpu_kernels else None
+
+
 def trees_kernel_for(rows: Tensor) -> Callable[[Tensor, Forest], Tensor] | None:
     """Return the kernel that takes these rows through trees, or None where plain PyTorch does."""
     return cpu_kernels.tree_means if rows.dtype == float32 and kernels_for(rows) is cpu_kernels else None

@@ -187,6 +187,9 @@ class BatchUpdates:
         """How many epochs are done."""
         return self.optimizer.done // self.updates_an_epoch
 
+    def begin(self, epochs: int) -> None:
+        """Start nothing: the host prepares the batches."""
+
     def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
         """Train for so many epochs more, or to the end of one that was interrupted.
 

@@ -152,6 +152,9 @@ class _KeptUpdates:
         self.updates, self.checkpoints, self.name, self.identity = updates, checkpoints, name, identity
         self.stage, self.epoch = 0, 0
 
+    def begin(self, epochs: int) -> None:
+        """Start nothing: what a file has need not be trained."""
+
     def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
         """Train for so many epochs more, of which those that a file has are left out.
 

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from dahgnn.config import TrainingConfig
 from dahgnn.kernels.gpu.capture import capture
-from dahgnn.kernels.gpu.programs import compiling
+from dahgnn.kernels.gpu.programs import compile_ahead
 from dahgnn.kernels.gpu.training import Adam, Labels, Record
 from dahgnn.ops.dropout import Mask, drop_units
 from dahgnn.ops.propagated import Folded
@@ -147,14 +147,18 @@ class GraphLoop:
             raise interrupts[0]
         tell()
 
-    def advance(self, epochs: int) -> list[float]:
-        """Train for so many epochs, in all up to the schedule's; return the last loss of each run."""
+    def advance(self, epochs: int) -> Tensor:
+        """Train for so many epochs, in all up to the schedule's; the host does not wait for them.
+
+        Returns
+        -------
+        Tensor, (runs,)
+            The last loss of each run, on the device.
+        """
         graph = self.capture()
         for _ in range(epochs):
             graph.replay()
-        last = self.record.history[self.record.epoch, torch.arange(len(self.models)), 0]
-        losses: list[float] = last.tolist()
-        return losses
+        return self.record.history[self.record.epoch, torch.arange(len(self.models)), 0]
 
     @torch.no_grad()
     def copy_weights(self) -> None:
@@ -174,8 +178,7 @@ class GraphLoop:
 
         A captured epoch reads and writes these numbers where they are, so that it serves any such loop.
         """
-        for here, there in zip(self._state(), other._state(), strict=True):
-            here.copy_(there)
+        torch._foreach_copy_(self._state(), other._state())  # one call for all of them
         self.labels.gradient.zero_()  # it is nowhere written but at nodes that train
 
     def _state(self) -> list[Tensor]:
@@ -208,8 +211,8 @@ class GraphLoop:
 
     def _copy(self, weights: Mapping[str, Tensor]) -> None:
         for run, model in enumerate(self.models):
-            for name, weight in model.named_parameters():
-                weight.copy_(weights[name][run])
+            named = dict(model.named_parameters())
+            torch._foreach_copy_(list(named.values()), [weights[name][run] for name in named])
 
     def capture(self) -> torch.cuda.CUDAGraph:
         """Record one epoch, unless it is recorded, after some passes whose traces are wiped out."""
@@ -218,8 +221,7 @@ class GraphLoop:
         return self._graph
 
     def _capture(self, *, collect_first: bool = False) -> torch.cuda.CUDAGraph:
-        with compiling():
-            self._epoch()
+        compile_ahead(self._epoch, ("epoch", self.kind, self.labels.gradient.shape))
         graph = capture(self._epoch, _WARM_UP, collect_first=collect_first)
         self.optimizer.reset()
         self.record.reset()

@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from dahgnn.config import TrainingConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.kernels.cpu.memory import kept_memory
 from dahgnn.kernels.gpu.capture import capture
-from dahgnn.kernels.gpu.programs import compiling
+from dahgnn.kernels.gpu.programs import compile_ahead
 from dahgnn.nn.induction import Induction
 from dahgnn.nn.model import DAHGNN
 from dahgnn.ops.backend import has_gpu_kernels
@@ -59,6 +59,12 @@ _UNTRAINED = Update(epoch=0, train_loss=math.nan)
 
 class Updates(Protocol):
     """A network in training."""
+
+    def begin(self, epochs: int) -> None:
+        """Start to train for so many epochs more, if a device does so by itself; `advance` then ends it.
+
+        Where several networks begin before one of them advances, the device need not wait for the host.
+        """
 
     def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
         """Train for so many epochs more; the network then has the new weights.
@@ -150,7 +156,7 @@ class Classroom:
         return loop, self._stages[loop.kind]
 
     def evaluate(self, network: DAHGNN) -> Tensor:
-        """Return what a network that has entered says of all nodes, (n, c), on the CPU."""
+        """Return what a network that has entered says of all nodes, (n, c), on the device."""
         if not has_gpu_kernels(self.features):
             return _evaluate(network, self)
         if self._evaluation is None:
@@ -174,18 +180,17 @@ class _CapturedEvaluation:
             self.logits = self.stand_in(room.features, room.hypergraph)
 
         with torch.cuda.device(room.device):
-            with compiling():
-                work()
+            shapes = tuple(weight.shape for weight in network.parameters())
+            compile_ahead(work, ("evaluation", shapes, room.features.shape, room.features.dtype))
             self.graph = capture(work, passes=1)
 
     @torch.no_grad()
     def run(self, network: DAHGNN) -> Tensor:
-        """Return what a network says, (n, c), on the CPU."""
+        """Return what a network says, (n, c); the host does not wait for it."""
         with torch.cuda.device(self.logits.device):
-            for here, there in zip(self.stand_in.parameters(), network.parameters(), strict=True):
-                here.copy_(there)
+            torch._foreach_copy_(list(self.stand_in.parameters()), list(network.parameters()))
             self.graph.replay()
-            return self.logits.cpu()
+            return self.logits.clone()
 
 
 class _PlainUpdates:
@@ -201,6 +206,9 @@ class _PlainUpdates:
         self.optimizer = Adam(list(network.parameters()), room.config)
         self.seeds = torch.tensor([seed], device=room.device)
         self.last = _UNTRAINED
+
+    def begin(self, epochs: int) -> None:
+        """Start nothing: the host trains."""
 
     def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
         """Train for so many epochs more."""
@@ -231,7 +239,25 @@ class _PlainUpdates:
 
     def evaluate(self) -> Tensor:
         """Return what the network says of all nodes."""
-        return self.room.evaluate(self.network)
+        return self.room.evaluate(self.network).cpu()
+
+
+class _Begun(NamedTuple):
+    """What a device is doing or has done.
+
+    Attributes
+    ----------
+    epochs : int
+        How many epochs it trains.
+    losses : Tensor, (1,)
+        The last loss, on the device.
+    logits : Tensor, (n, c), or None
+        What the network then says of all nodes, if that is the end of the stage, on the device.
+    """
+
+    epochs: int
+    losses: Tensor
+    logits: Tensor | None
 
 
 class _CapturedUpdates:
@@ -241,6 +267,8 @@ class _CapturedUpdates:
         self, room: Classroom, network: DAHGNN, folded: SelectiveFolded, labelled: Labelled, seed: int
     ) -> None:
         self.room, self.network, self.last = room, network, _UNTRAINED
+        self.begun: _Begun | None = None
+        self.logits: Tensor | None = None
         shape = (len(room.features), 1, network.n_classes)
         parts = [Parts(labelled, labelled)]
         with torch.cuda.device(room.device):
@@ -248,34 +276,49 @@ class _CapturedUpdates:
                 lambda: GraphLoop([network], folded, parts, shape, room.config, [seed], evaluate=False)
             )
 
-    def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
-        """Train for so many epochs more."""
-        interrupted = False
+    def begin(self, epochs: int) -> None:
+        """Let the device start, up to the next look at the loss."""
+        if self.begun is not None or epochs == 0:
+            return
+        some = min(_EPOCHS_A_LOOK, epochs)
         with torch.cuda.device(self.room.device):
             self.stage.capture()
             self.stage.take_place_of(self.loop)
-            try:
-                for start in range(0, epochs, _EPOCHS_A_LOOK):
-                    callback(self._update(min(_EPOCHS_A_LOOK, epochs - start)))
-            except KeyboardInterrupt:
-                if self.last.epoch == 0:
-                    raise
-                interrupted = True
+            losses = self.stage.advance(some)
             self.loop.take_place_of(self.stage)
             self.loop.copy_weights()
-        return replace(self.last, interrupted=interrupted)
+            logits = self.room.evaluate(self.network) if some == epochs else None
+            self.begun = _Begun(some, losses, logits)
 
-    def _update(self, epochs: int) -> Update:
-        (loss,) = self.stage.advance(epochs)
-        self.last = Update(epoch=self.last.epoch + epochs, train_loss=loss)
+    def advance(self, epochs: int, callback: Callable[[Update], None]) -> Update:
+        """Train for so many epochs more."""
+        left = epochs
+        try:
+            while left:
+                left -= self._end(left)
+                callback(self.last)
+        except KeyboardInterrupt:
+            if self.last.epoch == 0:
+                raise
+            return replace(self.last, interrupted=True)
         return self.last
+
+    def _end(self, epochs: int) -> int:
+        """Train up to the next look, which may have begun already; return how many epochs these were."""
+        self.begin(epochs)
+        begun, self.begun = self.begun, None
+        assert begun is not None  # noqa: S101, it was just made
+        (loss,) = begun.losses.tolist()
+        self.last = Update(epoch=self.last.epoch + begun.epochs, train_loss=loss)
+        self.logits = begun.logits
+        return begun.epochs
 
     def evaluate(self) -> Tensor:
         """Return what the network says of all nodes."""
-        return self.room.evaluate(self.network)
+        return (self.room.evaluate(self.network) if self.logits is None else self.logits).cpu()
 
 
 @torch.no_grad()
 def _evaluate(network: DAHGNN, room: Classroom) -> Tensor:
     logits: Tensor = network.eval()(room.features, room.hypergraph)
-    return logits.cpu()
+    return logits

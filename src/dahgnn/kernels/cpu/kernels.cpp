@@ -36,6 +36,7 @@ constexpr bool PAIRS = false;  // whether an instruction multiplies pairs of bfl
 #include "products.inl"
 #include "dropout.inl"
 #include "distances.inl"
+#include "hashes.inl"
 #include "matrices.inl"
 #include "activated.inl"
 #include "trees.inl"
@@ -56,6 +57,7 @@ constexpr bool PAIRS = false;
 #include "products.inl"
 #include "dropout.inl"
 #include "distances.inl"
+#include "hashes.inl"
 #include "matrices.inl"
 #include "activated.inl"
 #include "trees.inl"
@@ -74,6 +76,7 @@ constexpr bool PAIRS = false;
 #include "products.inl"
 #include "dropout.inl"
 #include "distances.inl"
+#include "hashes.inl"
 #include "matrices.inl"
 #include "activated.inl"
 #include "trees.inl"
@@ -218,6 +221,10 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, 
     void dahgnn_squared_distances_##name(int threads, int64_t pairs, int64_t width, const T* points,                 \
                                          const int64_t* here, const int64_t* there, double scale, double* squares) { \
         DISPATCH(squared_distances<T>(threads, pairs, width, points, here, there, scale, squares))                   \
+    }                                                                                                                \
+    void dahgnn_row_hashes_##name(int threads, int64_t count, int64_t width, const T* rows, const uint64_t* factors, \
+                                  uint64_t* hashes) {                                                                \
+        DISPATCH(row_hashes<T>(threads, count, width, rows, factors, hashes))                                        \
     }
 
 EXPORT(float, float32)

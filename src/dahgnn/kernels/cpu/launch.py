@@ -138,6 +138,13 @@ def squared_distances(points: Tensor, here: Tensor, there: Tensor, scale: float)
     return squares
 
 
+def row_hashes(rows: Tensor, factors: Tensor) -> Tensor:
+    """Return a number for each row (n, d), given a factor for each column; see `dahgnn.ops.hashes`."""
+    rows, hashes = rows.contiguous(), torch.empty(len(rows), dtype=torch.int64)
+    _call("row_hashes", rows.dtype, *rows.shape, rows, factors.contiguous(), hashes)
+    return hashes
+
+
 def tree_means(rows: Tensor, forest: Forest) -> Tensor:
     """Return the mean of the leaves that rows (n, d) of float32 come to, (n, parts, c) of float64."""
     rows, classes = rows.contiguous(), forest.distributions.shape[1]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -233,6 +233,30 @@ def compiling() -> Iterator[None]:
         finally:
             _pending.reset(token)
         pending.wait()
+
+
+# Kinds of work whose kernels were compiled in this process.
+_compiled: set[Hashable] = set()
+
+
+def compile_ahead(work: Callable[[], None], kind: Hashable) -> None:
+    """Compile what some work launches, unless such work was compiled before in this process.
+
+    To ask all kernels whether they are there takes as long as many epochs. One that is not there after all,
+    because the kind does not tell all that kernels depend on, is compiled when it is launched.
+
+    Parameters
+    ----------
+    work : callable
+        What launches the kernels.
+    kind : hashable
+        The same for work that launches the same ones.
+    """
+    if kind in _compiled:
+        return
+    with compiling():
+        work()
+    _compiled.add(kind)
 
 
 class _Pending:
