@@ -265,8 +265,10 @@ def test_equal_rows_have_one_number():
 
 def test_networks_share_by_the_mean_of_their_distributions():
     logits = [torch.tensor([[1.0, 0.0]]), torch.tensor([[-2.0, 3.0]])]
-    expected = (softmax([[1.0, 0.0]], 1) + softmax([[-2.0, 3.0]], 1)) / 2
-    np.testing.assert_allclose(mean_distributions(logits), expected)
+    first, second = softmax([[1.0, 0.0]], 1), softmax([[-2.0, 3.0]], 1)
+    found = mean_distributions(logits, [[0], [1, 0], [1]])
+    for mean, expected in zip(found, (first, (first + second) / 2, second), strict=True):
+        np.testing.assert_allclose(mean, expected)
 
 
 def test_equal_rows_are_told_apart_also_where_chance_gives_them_one_key(monkeypatch):
@@ -285,8 +287,9 @@ def test_many_rows_are_combined_in_blocks_of_them(monkeypatch):
     combined = Combined(stack=stack, models={}, fitted={}, factors=np.array([1.0, 2.0, 0.5]))
     opinions = [np.random.default_rng(seed).dirichlet(np.ones(3), 50).astype(np.float32) for seed in (0, 1)]
     logits = [torch.randn(50, 3, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1)]
-    whole = combined.finish(opinions), mean_distributions(logits), module.mean_logits(logits)
+    groups = [[0], [0, 1]]
+    whole = combined.finish(opinions), *mean_distributions(logits, groups), module.mean_logits(logits)
     monkeypatch.setattr(module, "_BATCH", 7)
-    parts = combined.finish(opinions), mean_distributions(logits), module.mean_logits(logits)
+    parts = combined.finish(opinions), *mean_distributions(logits, groups), module.mean_logits(logits)
     for here, there in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(here, there)

@@ -306,16 +306,22 @@ def test_a_descent_in_place_finds_what_the_loop_finds():
         torch.tensor(counts),
         1 / torch.tensor([30.0, 0.3, 1.0], dtype=torch.float64),
     )
-    descent, searches = logistic._Descent(problem), 0
-    for _ in range(logistic._STEPS):
-        descent.look_ahead()
-        going, fallen = descent.told.tolist()
-        if not going:
-            break
-        if not fallen:
-            searches += 1
-            descent.search()
-        descent.accept()
-    assert not going
+    descent, looks = logistic._Descent(problem), 0
+    while bool(descent.under_way):
+        descent.take_steps()
+        looks += 1
+    assert 1 < looks < logistic._STEPS // logistic._STEPS_A_LOOK
     torch.testing.assert_close(descent.point.weights, logistic._minimise(problem), rtol=1e-6, atol=1e-8)
     assert not descent.point.weights[2].any()
+
+
+def test_problems_whose_first_step_is_too_long_hold_up_nobody():
+    """A row far away makes the first step of one problem too long, while the others go on as they do alone."""
+    features, labels = make()
+    features[0] *= 1e3
+    counts = np.stack([np.ones(N), np.arange(N) > 0])
+    found = fit(features, labels, counts, (30.0, 30.0))
+    alone = fit(features, labels, counts[1:], (30.0,))
+    np.testing.assert_allclose(predict(found, features[1:], 1), predict(alone, features[1:]), atol=1e-3)
+    expected = regression_of(features, labels, 30.0).predict_proba(features)
+    assert (predict(found, features).argmax(1) == expected.argmax(1)).mean() > 0.9

@@ -14,10 +14,12 @@ def draw(*shape, seed=0):
 
 def by_updates(curvature, pairs):
     """H ← (I − s yᵀ / sᵀy) H (I − y sᵀ / sᵀy) + s sᵀ / sᵀy over the last pairs, from γC on: one problem."""
+    if not pairs:
+        return curvature.diag()
     step, change = pairs[-1]
-    size = step @ change / (change @ (curvature * change)) if step @ change > 0 else 1.0
-    matrix, eye = size * curvature.diag(), torch.eye(SIZE, dtype=torch.float64)
-    for step, change in (pair for pair in pairs if pair[0] @ pair[1] > 0):
+    matrix = (step @ change / (change @ (curvature * change)) * curvature).diag()
+    eye = torch.eye(SIZE, dtype=torch.float64)
+    for step, change in pairs:
         product = step @ change
         left = eye - torch.outer(step, change) / product
         matrix = left @ matrix @ left.T + torch.outer(step, step) / product
@@ -25,23 +27,26 @@ def by_updates(curvature, pairs):
 
 
 def test_it_is_the_matrix_of_the_updates():
-    """More pairs than are remembered, some of them on a way up, which teach nothing."""
+    """More pairs than are remembered. On a way up, or without a step, nothing is learned or forgotten."""
     curvature = draw(PROBLEMS, SIZE).abs() + 0.1
     inverse, gradient = InverseHessian(curvature), draw(PROBLEMS, SIZE, seed=1)
     torch.testing.assert_close(inverse.apply(gradient), curvature * gradient)
-    pairs = []
+    pairs = [[] for _ in range(PROBLEMS)]
     for number in range(3 * module._MEMORY + 1):
         step = draw(PROBLEMS, SIZE, seed=2 + number)
         change = step + 0.3 * draw(PROBLEMS, SIZE, seed=100 + number)
-        if number % 7 == 3:
+        if number % 4 == 0:
             change[1] *= -1
+        if number % 3 == 0:
+            step[2] = change[2] = 0
         inverse.remember(step, change)
-        pairs.append((step, change))
         found = inverse.apply(gradient)
-        for problem in range(PROBLEMS):
-            own = [(each[0][problem], each[1][problem]) for each in pairs[-module._MEMORY :]]
-            expected = by_updates(curvature[problem], own) @ gradient[problem]
+        for problem, own in enumerate(pairs):
+            if step[problem] @ change[problem] > 0:
+                own.append((step[problem], change[problem]))
+            expected = by_updates(curvature[problem], own[-module._MEMORY :]) @ gradient[problem]
             torch.testing.assert_close(found[problem], expected, rtol=1e-8, atol=1e-10)
+    assert len({len(own) for own in pairs}) == PROBLEMS
 
 
 def test_some_of_the_problems_go_on_as_among_all():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -243,20 +243,35 @@ def _means(values: Array, groups: Array) -> Array:
     return np.asarray((first + sums / counts[:, None])[groups])
 
 
-def mean_distributions(logits: list[Tensor], scratch: Scratch = IN_MEMORY) -> Array:
-    """Return the mean distribution of networks, (n, c), for their logits (n, c)."""
-    return _mean_in_blocks(logits, lambda some: some.softmax(1), scratch)
+def mean_distributions(
+    logits: Sequence[Tensor], groups: Sequence[Sequence[int]], scratch: Scratch = IN_MEMORY
+) -> list[Array]:
+    """Return the mean distribution of each group of networks, (n, c), in double precision.
+
+    Parameters
+    ----------
+    logits : sequence of Tensor, (n, c)
+        What each network says.
+    groups : sequence of sequence of int
+        The numbers of the networks of each group.
+    scratch : Scratch
+        Where the means are kept.
+    """
+    means = [scratch.empty(tuple(logits[0].shape), torch.float64) for _ in groups]
+    for block in _blocks(len(logits[0])):
+        several = [each[block].double().softmax(1) for each in logits]
+        for mean, group in zip(means, groups, strict=True):
+            mean[block] = torch.stack([several[number] for number in group]).mean(0)
+    return [mean.numpy() for mean in means]
 
 
-def mean_logits(logits: list[Tensor], scratch: Scratch = IN_MEMORY) -> Array:
-    """Return the mean of the networks' logits, (n, c)."""
-    return _mean_in_blocks(logits, lambda some: some, scratch)
-
-
-def _mean_in_blocks(values: list[Tensor], change: Callable[[Tensor], Tensor], scratch: Scratch) -> Array:
-    """Return the mean of what values (n, c) become, in double precision."""
-    mean = scratch.empty(tuple(values[0].shape), torch.float64)
-    for start in range(0, len(mean), _BATCH):
-        block = slice(start, start + _BATCH)
-        mean[block] = torch.stack([change(each[block].double()) for each in values]).mean(0)
+def mean_logits(logits: Sequence[Tensor], scratch: Scratch = IN_MEMORY) -> Array:
+    """Return the mean of the networks' logits, (n, c), in double precision."""
+    mean = scratch.empty(tuple(logits[0].shape), torch.float64)
+    for block in _blocks(len(mean)):
+        mean[block] = torch.stack([each[block].double() for each in logits]).mean(0)
     return mean.numpy()
+
+
+def _blocks(rows: int) -> list[slice]:
+    return [slice(start, start + _BATCH) for start in range(0, rows, _BATCH)]

@@ -33,8 +33,8 @@ LEAST_RIDGE = 1e-4
 _SHARPNESS = 4.0
 # Labelled rows by which the linear and the kernel model choose settings, and centres of the latter, at most.
 _MOST_TO_CHOOSE, _MOST_TO_CHOOSE_A_KERNEL, _MOST_CENTRES = 1000, 600, 5000
-# Numbers of a block of the kernel that predicts.
-_BLOCK = 1 << 22
+# Numbers of a block of the kernel that predicts. On a GPU each block costs the host some launches.
+_BLOCK, _BLOCK_GPU = 1 << 22, 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class KernelModel:
 
     def predict(self, features: Tensor) -> Tensor:
         """Return the probabilities of rows (q, d), (q, parts, c)."""
-        step = max(1, _BLOCK // max(1, len(self.centres)))
+        step = max(1, (_BLOCK_GPU if features.is_cuda else _BLOCK) // max(1, len(self.centres)))
         blocks = [
             gaussian_kernel(some, self.centres, self.width) @ self.coefficients.flatten(1)
             for some in features.split(step)

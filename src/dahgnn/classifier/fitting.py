@@ -172,10 +172,7 @@ class Fitter:
         networks = [network.cpu().eval() for network in networks[: len(trained.logits)]]
         known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)
         everybody = list(range(len(networks)))
-        said = [
-            mean_distributions([trained.logits[number] for number in numbers], self.workplace.scratch)
-            for numbers in (*by_fold, everybody)
-        ]
+        said = mean_distributions(trained.logits, [*by_fold, everybody], self.workplace.scratch)
         opinions = Opinions(
             self._features[:, :-1], known, said, self.surroundings.graphs, self.workplace.scratch
         )

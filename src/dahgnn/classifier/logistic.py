@@ -17,10 +17,13 @@ from dahgnn.classifier.quasi_newton import InverseHessian
 from dahgnn.kernels.gpu.capture import capture
 from dahgnn.threads import one_thread
 
-# Steps at the most, and the gradient of the mean loss at which a problem is solved.
+# Steps at the most, those that were too long among them, and the gradient of the mean loss at which a
+# problem is solved.
 _STEPS, _GRADIENT = 200, 1e-4
-# How much of the decrease that the slope promises a step must bring, and how often it is halved until then.
-_DECREASE, _HALVINGS = 1e-4, 20
+# Steps after which a GPU is asked whether a problem is still under way.
+_STEPS_A_LOOK = 2
+# How much of the decrease that the slope promises a step must bring, and the shortest part that is tried.
+_DECREASE, _SHORTEST = 1e-4, 2.0**-20
 # A loss that has risen by so small a share has risen by rounding alone.
 _ROUNDING = 1e-7
 
@@ -135,10 +138,6 @@ class _Problem:
         some.shape = (len(some.penalties), *self.shape[1:])
         return some
 
-    def start(self) -> Tensor:
-        """Return the weights at which the search begins."""
-        return self.features.new_zeros(self.shape)
-
     def inverse_hessian(self) -> InverseHessian:
         """Return what is known at the start: the second derivatives where all classes are as likely."""
         counting = self.total / len(self.labels)
@@ -167,113 +166,87 @@ class _Problem:
 
 @one_thread()
 def _minimise(problem: _Problem) -> Tensor:
-    start = problem.start()
-    point, inverse = problem.at(start), problem.inverse_hessian()
-    found, under_way = start.clone(), torch.arange(len(start), device=start.device)
-    stuck = torch.zeros_like(problem.total, dtype=torch.bool)
+    descent = _Descent(problem)
+    found, under_way = descent.point.weights.clone(), torch.arange(len(problem.total))
     for _ in range(_STEPS):
-        going = ~(problem.is_solved(point) | stuck)
-        if not bool(going.all()):
-            found[under_way] = point.weights
-            if not bool(going.any()):
+        descent.step()
+        if not bool(descent.going.all()):
+            found[under_way] = descent.point.weights
+            if not bool(descent.going.any()):
                 return found
-            under_way, problem, inverse = under_way[going], problem.take(going), inverse.take(going)
-            point = _Point(*(each[going] for each in point))
-        after = _search(problem, point, _direction(inverse, point))
-        step, change = after.weights - point.weights, after.gradient - point.gradient
-        inverse.remember(step.flatten(1), change.flatten(1))
-        stuck = step.abs().amax((1, 2)) == 0  # rounding is all that is left
-        point = after
-    found[under_way] = point.weights
+            under_way, descent = under_way[descent.going], descent.take(descent.going)
+    found[under_way] = descent.point.weights
     return found
 
 
 @torch.no_grad()
 def _minimise_captured(problem: _Problem) -> Tensor:
-    """Do what `_minimise` does on a CUDA device, by replays of a captured step: each has some 100 launches.
+    """Do what `_minimise` does on a CUDA device, by replays of captured steps: each has some 100 launches.
 
     Problems that are solved stay in, and take steps of length zero.
     """
     descent = _Descent(problem)
     with torch.cuda.device(descent.going.device):
-        descent.look_ahead()  # at first as it is, in which libraries make their plans
-        if not bool(descent.told[1]):
-            descent.search()
-        descent.go_on()
-        graph = capture(descent.go_on)
-        for _ in range(_STEPS - 1):
-            going, fallen = descent.told.tolist()
-            if not going:
-                break
-            if not fallen:
-                descent.search()
+        descent.step()  # at first as it is, in which libraries make their plans
+        graph = capture(descent.take_steps)
+        for _ in range(_STEPS // _STEPS_A_LOOK):
             graph.replay()
+            if not bool(descent.under_way):
+                break
     return descent.point.weights
 
 
 class _Descent:
-    """The state of `_minimise` in tensors that stay where they are, and the parts of its step."""
+    """Where each problem is, in tensors that stay where they are, so that a CUDA graph can hold a step.
+
+    Problems do not wait for each other: while one looks for a step that is short enough, others go on.
+    """
 
     def __init__(self, problem: _Problem) -> None:
         self.problem, self.inverse = problem, problem.inverse_hessian()
-        start = problem.start()
-        self.point, self.after = problem.at(start), problem.at(start.clone())
-        self.direction = torch.zeros_like(start)
+        self.point = problem.at(problem.features.new_zeros(problem.shape))
+        self.length = torch.ones_like(problem.total)
         self.going = ~problem.is_solved(self.point)
-        self.told = torch.ones(2, dtype=torch.bool, device=start.device)
+        self.under_way = self.going.any()
 
-    def look_ahead(self) -> None:
-        """Find where a whole step leads; tell whether a problem is under way, and whether all losses fell."""
-        point, direction = self.point, _direction(self.inverse, self.point)
-        self.direction.copy_(torch.where(self.going[:, None, None], direction, 0))
-        _copy(self.problem.at(point.weights + self.direction), self.after)
-        slope = _product(self.direction, point.gradient)
-        self.told[0] = self.going.any()
-        self.told[1] = (self.after.loss <= _allowed(point, slope)).all()
+    def take(self, problems: Tensor) -> _Descent:
+        """Return where some of the problems are."""
+        some = copy.copy(self)
+        some.problem, some.inverse = self.problem.take(problems), self.inverse.take(problems)
+        some.point = _Point(*(each[problems] for each in self.point))
+        some.length, some.going = self.length[problems], self.going[problems]
+        return some
 
-    def search(self) -> None:
-        """Find a shorter step for the problems whose loss did not fall."""
-        _copy(_search(self.problem, self.point, self.direction), self.after)
+    def take_steps(self) -> None:
+        """Take the steps between two looks, and note whether a problem is still under way."""
+        for _ in range(_STEPS_A_LOOK):
+            self.step()
+        self.under_way.copy_(self.going.any())
 
-    def go_on(self) -> None:
-        """Go where the step leads, and find where the next one does."""
-        self.accept()
-        self.look_ahead()
-
-    def accept(self) -> None:
-        """Go where the step leads, and remember it."""
-        step, change = self.after.weights - self.point.weights, self.after.gradient - self.point.gradient
+    def step(self) -> None:
+        """Try a step for each problem; it is taken if the loss falls enough, and else half of it is next."""
+        point, problem = self.point, self.problem
+        direction = -self.inverse.apply(point.gradient.flatten(1)).view_as(point.gradient)
+        direction = direction * (self.length * self.going)[:, None, None]
+        after = problem.at(point.weights + direction)
+        fallen = after.loss <= _allowed(point, direction)
+        step, change = (
+            torch.where(fallen[:, None, None], there - here, 0)
+            for here, there in zip(point[::2], after[::2], strict=True)
+        )
         self.inverse.remember(step.flatten(1), change.flatten(1))
-        _copy(self.after, self.point)
-        self.going &= (step.abs().amax((1, 2)) > 0) & ~self.problem.is_solved(self.point)
+        for here, there in zip(point, after, strict=True):
+            chosen = fallen.view(-1, *[1] * (here.dim() - 1))
+            here.copy_(torch.where(chosen, there, here))
+        self.length.copy_(torch.where(fallen, 1, self.length / 2))
+        moved = step.abs().amax((1, 2)) > 0  # otherwise rounding is all that is left
+        self.going &= torch.where(fallen, moved, self.length > _SHORTEST) & ~problem.is_solved(point)
 
 
-def _direction(inverse: InverseHessian, point: _Point) -> Tensor:
-    """Return where a step leads to, (problems, d + 1, c)."""
-    return -inverse.apply(point.gradient.flatten(1)).view_as(point.gradient)
-
-
-def _copy(source: _Point, target: _Point) -> None:
-    for here, there in zip(source, target, strict=True):
-        there.copy_(here)
-
-
-def _allowed(point: _Point, decrease: Tensor) -> Tensor:
-    """Return the greatest loss that a step may lead to, given the decrease that the slope promises."""
-    return point.loss + (_ROUNDING * point.loss + _DECREASE * decrease.double())
-
-
-def _search(problem: _Problem, point: _Point, direction: Tensor) -> _Point:
-    """Go along a direction, each problem as far as its loss falls; one whose loss does not, stays."""
-    slope = _product(direction, point.gradient)
-    length = torch.ones_like(slope)
-    for _ in range(_HALVINGS):
-        after = problem.at(point.weights + length[:, None, None] * direction)
-        fallen = after.loss <= _allowed(point, length * slope)
-        if bool(fallen.all()):
-            return after
-        length = torch.where(fallen, length, length / 2)
-    return problem.at(point.weights + torch.where(fallen, length, 0)[:, None, None] * direction)
+def _allowed(point: _Point, step: Tensor) -> Tensor:
+    """Return the greatest loss that a step may lead to, by the decrease that the slope promises."""
+    promised = _product(step, point.gradient).double()
+    return point.loss + (_ROUNDING * point.loss + _DECREASE * promised)
 
 
 def _product(first: Tensor, second: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ class InverseHessian:
     Attributes
     ----------
     kept : Tensor, (problems, 2 · memory, D)
-        S and then CY, zero where a pair is not there yet or teaches nothing.
+        S and then CY, zero where a pair is not there yet.
     """
 
     def __init__(self, curvature: Tensor) -> None:
@@ -43,13 +43,12 @@ class InverseHessian:
         self._changes = torch.zeros_like(self._inverse)  # YᵀCY
         self._product = self._changes[:, 0].clone()  # P
         self._size = self._inverse[:, :1, 0].clone()  # γ
-        self._place = square[0].clone()  # one at the place of the next pair
+        self._place = self._inverse[:, 0].clone()  # one at the place of the next pair
 
     def take(self, problems: Tensor) -> InverseHessian:
         """Return the matrices of some of the problems."""
         some = copy.copy(self)
-        for name in ("curvature", "kept", "_size", "_inverse", "_product", "_changes"):
-            setattr(some, name, getattr(self, name)[problems])
+        vars(some).update({name: each[problems] for name, each in vars(self).items()})
         return some
 
     def apply(self, gradient: Tensor) -> Tensor:
@@ -63,34 +62,43 @@ class InverseHessian:
         return torch.baddbmm(plain[:, None], shares[:, None], self.kept).squeeze(1)
 
     def remember(self, step: Tensor, change: Tensor) -> None:
-        """Take in a step and how it changed the gradient, (problems, D); it teaches nothing on a way up."""
+        """Take in a step and how it changed the gradient, (problems, D).
+
+        A step of no length, or on a way up, teaches nothing: the matrix of its problem stays as it is.
+        """
         product = (step * change).sum(1, keepdim=True)
         teaches = product > 0
         step, change = (torch.where(teaches, each, 0) for each in (step, change))
-        here, others = self._place, 1 - self._place
-        new = torch.stack([step, self.curvature * change], 1)
-        places = self._place.argmax() + _MEMORY * torch.arange(2, device=step.device)
-        self.kept.index_copy_(1, places, new)
+        here = self._place * teaches  # nowhere if nothing is taught
+        others = 1 - here
+        self._keep(here, torch.stack([step, self.curvature * change], 1))
         along = (self.kept @ change[:, :, None]).double().squeeze(2)
-        product = product.double()
-        self._replace(along[:, :_MEMORY] * others, torch.where(teaches, product, 1))
-        self._product.copy_(torch.where(here > 0, torch.where(teaches, product, 0), self._product))
-        ours = along[:, _MEMORY:]
-        outer = self._changes * others[:, None] * others + (ours * others)[:, :, None] * here
-        self._changes.copy_(outer + here[:, None] * ours[:, None])
-        own = (ours * here).sum(1, keepdim=True)
-        self._size.copy_(torch.where(own > 0, product / own, 1))
-        self._place.copy_(self._place.roll(1))
+        product = torch.where(teaches, product.double(), 1)
+        self._product.mul_(others).add_(product * here)
+        self._invert(here, along[:, :_MEMORY] * others, product)
+        changes = along[:, _MEMORY:]
+        outer = (changes * others)[:, :, None] * here[:, None] + here[:, :, None] * changes[:, None]
+        self._changes.mul_(others[:, :, None]).mul_(others[:, None]).add_(outer)
+        own = (changes * here).sum(1, keepdim=True)
+        self._size.copy_(torch.where(teaches & (own > 0), product / own, self._size))
+        self._place.copy_(torch.where(teaches, self._place.roll(1, 1), self._place))
 
-    def _replace(self, column: Tensor, pivot: Tensor) -> None:
+    def _keep(self, here: Tensor, pair: Tensor) -> None:
+        """Put pairs (problems, 2, D) at their places; where there is none, what is first stays."""
+        place = here.argmax(1)[:, None] + _MEMORY * torch.arange(2, device=here.device)
+        places = place[:, :, None].expand_as(pair)
+        kept = self.kept.gather(1, places)
+        self.kept.scatter_(1, places, torch.where(here.any(1)[:, None, None], pair, kept))
+
+    def _invert(self, here: Tensor, column: Tensor, pivot: Tensor) -> None:
         """Put a new last column of R, (problems, memory), above its diagonal (problems, 1), in R's inverse.
 
         The first row and column of a triangle can be left out of its inverse as of itself.
         """
-        here, others = self._place, 1 - self._place
-        rest = self._inverse * others[:, None] * others
-        last = here / pivot - _times(rest, column) / pivot  # zero at the place itself but for the first term
-        self._inverse.copy_(rest + last[:, :, None] * here)
+        others = 1 - here
+        self._inverse.mul_(others[:, :, None]).mul_(others[:, None])
+        last = (here - _times(self._inverse, column)) / pivot
+        self._inverse.add_(last[:, :, None] * here[:, None])
 
 
 def _times(matrices: Tensor, vectors: Tensor) -> Tensor:

@@ -8,7 +8,6 @@ would not be.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 import threading
@@ -164,8 +163,9 @@ def train_in_stages(
             break
         before = end
     assert best is not None  # noqa: S101, there is a first stage
-    for network, state in zip(networks, best.states, strict=True):
-        network.load_state_dict(state)
+    with torch.no_grad():
+        for network, state in zip(networks, best.states, strict=True):
+            torch._foreach_copy_(list(network.parameters()), state)
     return Trained(best.logits, history, best.epochs, interrupted)
 
 
@@ -175,12 +175,12 @@ class _Best:
 
     loss: float
     epochs: int
-    states: list[dict[str, Tensor]]
+    states: list[list[Tensor]]
     logits: list[Tensor]
 
     @classmethod
     def of(cls, loss: float, networks: Sequence[DAHGNN], results: Sequence[_Result]) -> _Best:
-        states = [copy.deepcopy(network.state_dict()) for network in networks]
+        states = [[weight.detach().clone() for weight in network.parameters()] for network in networks]
         epochs = max(result.last.epoch for result in results)
         return cls(loss, epochs, states, [result.logits for result in results])
 
@@ -237,9 +237,13 @@ def _begin_stage(trainings: Sequence[Updates], epochs: int, stop: threading.Even
 def _describe(number: int, result: _Result, labels: Tensor, held: Tensor) -> TrainingStage:
     loss = accuracy = math.nan
     if len(held):
-        chances = result.logits[held].double().log_softmax(1)
-        loss = float(-chances[torch.arange(len(held)), labels[held]].clamp_min(math.log(1e-12)).mean())
-        accuracy = float((chances.argmax(1) == labels[held]).double().mean())
+        rows, own = held.numpy(), labels[held].numpy()
+        # In NumPy, which is done with so few rows before torch's threads are awake.
+        scores = result.logits.numpy()[rows].astype(np.float64)
+        scores -= scores.max(1, keepdims=True)
+        chances = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+        loss = float(-np.maximum(chances[np.arange(len(rows)), own], math.log(1e-12)).mean())
+        accuracy = float((chances.argmax(1) == own).mean())
     return TrainingStage(
         network=number,
         epoch=result.last.epoch,

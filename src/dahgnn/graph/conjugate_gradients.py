@@ -134,11 +134,16 @@ class CapturedSolver:
         self.free, self.shift = torch.ones_like(like[:, :, :1]), like.new_ones(())
         self.enough = torch.zeros_like(self.state.squares)
         self.done = torch.ones((), dtype=torch.bool, device=like.device)
-        self._advance = self._take_steps
-        if like.is_cuda:
-            with torch.cuda.device(like.device):
-                self._take_steps()  # at first as they are, in which libraries make their plans
-                self._advance = capture(self._take_steps).replay
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def _advance(self) -> None:
+        """Go on up to the next look."""
+        if self.graph is not None:
+            self.graph.replay()
+            return
+        self._take_steps()  # at first as they are, in which libraries make their plans
+        if self.done.is_cuda:
+            self.graph = capture(self._take_steps)
 
     def _take_steps(self) -> None:
         """Take the steps between two looks, and note whether they were enough."""

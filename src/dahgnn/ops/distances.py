@@ -58,7 +58,7 @@ def _fold(terms: Tensor) -> Tensor:
 def _halve(terms: Tensor) -> Tensor:
     """Add the second half of the columns to the first, which is the longer one if they are odd."""
     half = (terms.shape[1] + 1) // 2
-    terms[:, : terms.shape[1] - half] += terms[:, half:]
+    terms[:, : terms.shape[1] - half].add_(terms[:, half:])
     return terms[:, :half]
 
 
