@@ -305,6 +305,7 @@ def test_a_descent_in_place_finds_what_the_loop_finds():
         3,
         torch.tensor(counts),
         1 / torch.tensor([30.0, 0.3, 1.0], dtype=torch.float64),
+        logistic._GRADIENT,
     )
     descent, looks = logistic._Descent(problem), 0
     while bool(descent.under_way):

@@ -25,6 +25,9 @@ Array = NDArray[Any]
 
 # Inverse strengths of the linear model's penalty, for rows of mean square length nine (`graph.scaling`).
 _PENALTIES = (0.03, 0.3, 3.0, 30.0)
+# How many times as large as usual the gradient may be where models are only compared: others than nearly
+# equal ones are told apart in half of the steps.
+_ROUGHLY = 3.0
 # How fast the kernel falls, in the mean squared distance of a row to the mean, and its ridge.
 _WIDTHS, _RIDGES = (0.25, 1.0, 3.0), (1e-3, 1e-2, 1e-1, 1.0)
 # Of a row that counts much: with less, rounding makes the system unsolvable.
@@ -157,7 +160,8 @@ class LinearExpert:
             return _PENALTIES[2]
         folds = list(StratifiedKFold(count, shuffle=True, random_state=0).split(rows.labels, rows.labels))
         parts = [train for train, _ in folds for _ in _PENALTIES]
-        said = self._fit(rows, parts, _PENALTIES * count).predict(rows.features).cpu().numpy()
+        models = self._fit(rows, parts, _PENALTIES * count, times=_ROUGHLY)
+        said = models.predict(rows.features).cpu().numpy()
         losses = np.zeros(len(_PENALTIES))
         for number, (_, test) in enumerate(folds):
             own = said[test, number * len(_PENALTIES) :][np.arange(len(test)), :, rows.labels[test]]
@@ -168,7 +172,9 @@ class LinearExpert:
         """Fit a model to each part."""
         return self._fit(rows, parts, [settings] * len(parts))
 
-    def _fit(self, rows: LabelledRows, parts: Sequence[Array], penalties: Sequence[float]) -> LinearModel:
+    def _fit(
+        self, rows: LabelledRows, parts: Sequence[Array], penalties: Sequence[float], times: float = 1.0
+    ) -> LinearModel:
         """Fit a model to each part, each with its own inverse strength of the penalty."""
         counts = np.zeros((len(parts), len(rows)))
         for number, part in enumerate(parts):
@@ -176,7 +182,9 @@ class LinearExpert:
         device = rows.features.device
         labels, weights = (torch.from_numpy(each).to(device) for each in (rows.labels, counts))
         inverse = torch.tensor(penalties, device=device)
-        found = fit_logistic(rows.features, labels, rows.n_classes, weights, inverse, rows.rotation)
+        found = fit_logistic(
+            rows.features, labels, rows.n_classes, weights, inverse, rows.rotation, times=times
+        )
         return LinearModel(*found)
 
     def from_arrays(self, arrays: Mapping[str, Array]) -> LinearModel:

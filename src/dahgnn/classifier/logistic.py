@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from dahgnn.classifier.quasi_newton import InverseHessian
 from dahgnn.kernels.gpu.capture import capture
@@ -53,6 +54,8 @@ def fit_logistic(
     counts: Tensor,
     inverse_penalties: Tensor,
     rotation: Rotation | None = None,
+    *,
+    times: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Minimise Σ_i w_i ℓ(x_i, y_i) + ‖W‖² / (2C) for each problem, ℓ the cross-entropy of softmax(xW + b).
 
@@ -70,6 +73,8 @@ def fit_logistic(
         C. With two classes it counts half, as the two columns of W are one then.
     rotation : Rotation, optional
         What `rotate` gives for the rows, if it is known.
+    times : float
+        How many times as large as usual the gradient may be in the end.
 
     Returns
     -------
@@ -83,6 +88,7 @@ def fit_logistic(
         n_classes,
         counts.to(features),
         (2 if n_classes == 2 else 1) / inverse_penalties.to(features),
+        times * _GRADIENT,
     )
     weights = _minimise_captured(problem) if features.is_cuda else _minimise(problem)
     return (directions @ weights[:, :-1]).transpose(0, 1).contiguous(), weights[:, -1]
@@ -110,6 +116,8 @@ class _Problem:
         As in `fit_logistic`.
     penalties : Tensor, (problems,)
         Factor of ‖W‖² / 2: 1 / C, or 2 / C if there are two classes.
+    enough : float
+        The gradient of the mean loss at which a problem is solved.
     """
 
     def __init__(
@@ -120,27 +128,32 @@ class _Problem:
         n_classes: int,
         counts: Tensor,
         penalties: Tensor,
+        enough: float,
     ) -> None:
         # The last column makes the intercepts, which are free.
         self.features = torch.cat([features, features.new_ones((len(features), 1))], 1)
         self.squares = torch.cat([squares, squares.new_tensor([len(features)])])
-        self.labels, self.counts = labels, counts.T.contiguous()  # (l, problems)
+        self.counts = counts.T.contiguous()  # (l, problems)
         self.total = self.counts.sum(0)
+        # In the column of a row's class how much the row counts, (l, problems, c).
+        self.targets = self.counts[:, :, None] * one_hot(labels, n_classes)[:, None].to(counts)
         self.penalties = penalties[:, None, None].repeat(1, len(self.squares), 1)  # (problems, d + 1, 1)
         self.penalties[:, -1] = 0
+        self.enough = enough * self.total
         self.shape = (len(penalties), len(self.squares), n_classes)
 
     def take(self, problems: Tensor) -> _Problem:
         """Return some of the problems."""
         some = copy.copy(self)
         some.counts, some.total = self.counts[:, problems].contiguous(), self.total[problems]
-        some.penalties = self.penalties[problems]
+        some.targets = self.targets[:, problems].contiguous()
+        some.penalties, some.enough = self.penalties[problems], self.enough[problems]
         some.shape = (len(some.penalties), *self.shape[1:])
         return some
 
     def inverse_hessian(self) -> InverseHessian:
         """Return what is known at the start: the second derivatives where all classes are as likely."""
-        counting = self.total / len(self.labels)
+        counting = self.total / len(self.counts)
         own = self.squares[:, None] * counting[:, None, None] / self.shape[2] + self.penalties
         return InverseHessian((1 / own).expand(self.shape).flatten(1).contiguous())
 
@@ -149,19 +162,16 @@ class _Problem:
         problems, d, classes = self.shape
         columns = weights.transpose(0, 1).reshape(d, -1)  # all problems side by side: one large product
         logarithms = (self.features @ columns).view(-1, problems, classes).log_softmax(2)
-        own = self.labels[:, None, None].expand(-1, problems, 1)
-        loss = -(self.counts * logarithms.gather(2, own).squeeze(2)).sum(0, dtype=torch.float64)
-        errors = logarithms.exp_()
-        errors.scatter_add_(2, own, errors.new_full((1, 1, 1), -1.0).expand_as(own))
-        errors *= self.counts[:, :, None]
-        pull = self.penalties * weights
+        likelihood = (self.targets * logarithms).sum((0, 2), dtype=torch.float64)
+        errors = logarithms.exp_().mul_(self.counts[:, :, None]).sub_(self.targets)
         gradient = (self.features.T @ errors.flatten(1)).view(d, problems, classes).transpose(0, 1)
-        loss += (pull * weights).sum((1, 2), dtype=torch.float64) / 2
+        pull = self.penalties * weights
+        loss = (pull * weights).sum((1, 2), dtype=torch.float64) / 2 - likelihood
         return _Point(weights, loss, pull.add_(gradient))
 
     def is_solved(self, point: _Point) -> Tensor:
         """Tell which problems have next to no gradient, (problems,)."""
-        return point.gradient.abs().amax((1, 2)) <= _GRADIENT * self.total
+        return point.gradient.abs().amax((1, 2)) <= self.enough
 
 
 @one_thread()

@@ -71,12 +71,17 @@ def _step(state: _State, product: Tensor, room: Tensor) -> None:
     """Take one step, given the product of the matrix with the direction."""
     solution, residual, direction, squares = state
     curvature = torch.mul(direction, product, out=room).sum(0)
-    length = torch.where(curvature > 0, squares / curvature, 0)
+    length = _ratio(squares, curvature)
     solution.addcmul_(direction, length)
     residual.addcmul_(product, length, value=-1)
     after = torch.mul(residual, residual, out=room).sum(0)
-    direction.mul_(torch.where(squares > 0, after / squares, 0)).add_(residual)
+    torch.addcmul(residual, direction, _ratio(after, squares), out=direction)
     squares.copy_(after)
+
+
+def _ratio(above: Tensor, below: Tensor) -> Tensor:
+    """Divide; what is solved has nothing below, or less by rounding, and stays as it is."""
+    return (above / below).clamp_min_(0).nan_to_num_(0.0, 0.0)
 
 
 def solve(multiply: Callable[[Tensor, Tensor], Tensor], right: Tensor) -> Tensor:
@@ -117,8 +122,9 @@ def can_capture(right: Tensor) -> bool:
 class CapturedSolver:
     """Solve systems ((1 + λ) − F S) v = b of one shape on a CUDA device, by replays of captured steps.
 
-    F is zero at some numbers and one at all others. λ, F and b are read where they are, so that one capture
-    serves all of them. Elsewhere, where nothing can be captured, steps are taken as they are.
+    F is zero at some numbers and one at all others. F / (1 + λ) and b / (1 + λ) are read where they are, so
+    that one capture serves all systems. Elsewhere, where nothing can be captured, steps are taken as they
+    are.
 
     Parameters
     ----------
@@ -131,7 +137,7 @@ class CapturedSolver:
     def __init__(self, spread: Callable[[Tensor], Tensor], like: Tensor) -> None:
         self.spread, self.limits = spread, limits_for(len(like))
         self.state, self.room = _begin(torch.zeros_like(like)), torch.empty_like(like)
-        self.free, self.shift = torch.ones_like(like[:, :, :1]), like.new_ones(())
+        self.share = torch.ones_like(like[:, :, :1])
         self.enough = torch.zeros_like(self.state.squares)
         self.done = torch.ones((), dtype=torch.bool, device=like.device)
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -149,9 +155,9 @@ class CapturedSolver:
         """Take the steps between two looks, and note whether they were enough."""
         direction = self.state.direction
         for _ in range(_STEPS_A_LOOK):
-            spread = self.spread(direction).mul_(self.free)
-            shifted = torch.mul(direction, self.shift, out=self.room)
-            _step(self.state, torch.sub(shifted, spread, out=spread), self.room)
+            spread = self.spread(direction)
+            product = torch.addcmul(direction, spread, self.share, value=-1, out=spread)
+            _step(self.state, product, self.room)
         self.done.copy_((self.state.squares <= self.enough).all())
 
     def solve(self, right: Tensor, strength: float, fixed: tuple[Tensor, Tensor] | None = None) -> Tensor:
@@ -166,12 +172,11 @@ class CapturedSolver:
         fixed : tuple of Tensor, (f,), (f,), optional
             Rows and problems at which F is zero.
         """
-        for here, there in zip(self.state, _begin(right), strict=True):
+        for here, there in zip(self.state, _begin(right / (1 + strength)), strict=True):
             here.copy_(there)
-        self.shift.fill_(1 + strength)
-        self.free.fill_(1)
+        self.share.fill_(1 / (1 + strength))
         if fixed is not None:
-            self.free[fixed] = 0
+            self.share[fixed] = 0
         self.enough.copy_(self.limits.tolerance**2 * self.state.squares)
         with torch.cuda.device_of(right):
             for _ in range(-(-self.limits.steps // _STEPS_A_LOOK)):
