@@ -245,9 +245,9 @@ def test_settings_are_chosen_by_so_many_rows_at_the_most(monkeypatch):
         assert expert.choose(rows) == expert.choose(rows.take(rows.sample(most)))
     seen, fit_all, kernel = [], experts.fit_logistic, experts.gaussian_kernel
 
-    def watch(features, labels, n_classes, counts, *rest):
+    def watch(features, labels, n_classes, counts, *rest, **more):
         seen.append((len(features), int((counts > 0).sum(1).max())))
-        return fit_all(features, labels, n_classes, counts, *rest)
+        return fit_all(features, labels, n_classes, counts, *rest, **more)
 
     monkeypatch.setattr(experts, "fit_logistic", watch)
     LinearExpert().choose(rows)

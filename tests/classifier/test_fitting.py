@@ -95,13 +95,13 @@ def test_folds_are_the_rows_that_networks_have_not_seen():
     fitter = make_fitter()
     held = [[0, 1, 2], [3, 4, 5], [0, 1, 2]]
     splits = [Split(train=np.setdiff1d(np.arange(24), each), validation=each, test=[]) for each in held]
-    known, by_fold = fitter._known(splits, 3, 3)
+    known, by_fold = fitter._known(splits, 3)
     assert [fold.tolist() for fold in known.folds] == [[0, 1, 2], [3, 4, 5]]
     assert by_fold == [[0, 2], [1]]
     assert known.rows.tolist() == list(range(24))
     assert known.weights.tolist() == [1.0] * 24
     # After an interruption there are fewer networks, and fewer folds.
-    known, by_fold = fitter._known(splits, 1, 3)
+    known, by_fold = fitter._known(splits[:1], 3)
     assert [fold.tolist() for fold in known.folds] == [[0, 1, 2]]
     assert by_fold == [[0]]
 
@@ -112,7 +112,7 @@ def test_a_network_that_has_seen_all_labels_makes_no_fold():
         Split(train=range(24), validation=[], test=[]),
         Split(train=range(3, 24), validation=[0, 1, 2], test=[]),
     ]
-    known, by_fold = fitter._known(splits, 2, 3)
+    known, by_fold = fitter._known(splits[:2], 3)
     assert [fold.tolist() for fold in known.folds] == [[0, 1, 2]]
     assert by_fold == [[1]]
 

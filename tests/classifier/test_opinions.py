@@ -62,6 +62,13 @@ def say(count):
     return [generator.dirichlet(np.ones(CLASSES), N) for _ in range(count)]
 
 
+def hear(features, known, said, graphs):
+    """What all experts and the networks say."""
+    opinions = Opinions(features, known, graphs)
+    opinions.hear_networks(said)
+    return opinions
+
+
 def alone(name):
     """The candidate that is an expert's opinion as it is."""
     return next(each for each in CANDIDATES if each.expert == name and each.strength == np.inf)
@@ -86,13 +93,13 @@ def precise(monkeypatch):
 def test_nobody_sees_the_labels_of_a_fold(table, graphs, refit):
     features, labels = table
     said = say(3)
-    before = Opinions(features, know(labels, refit=refit), said, graphs)
+    before = hear(features, know(labels, refit=refit), said, graphs)
     assert before.candidates == USUAL
     start = 0
     for fold in map(list, FOLDS):
         flipped = labels.copy()
         flipped[fold] = (flipped[fold] + 1) % CLASSES
-        after = Opinions(features, know(flipped, refit=refit), said, graphs)
+        after = hear(features, know(flipped, refit=refit), said, graphs)
         own = np.zeros(8, bool)
         own[start : start + len(fold)] = True
         start += len(fold)
@@ -113,7 +120,7 @@ def test_the_weight_of_a_held_out_row_says_nothing_of_the_others(table, graphs):
     features, labels = table
     heavy = np.where(np.isin(np.arange(24), FOLDS[0]), 9.0, 1.0)
     plain, other = (
-        Opinions(features, know(labels, weights=weights), say(3), graphs) for weights in (None, heavy)
+        hear(features, know(labels, weights=weights), say(3), graphs) for weights in (None, heavy)
     )
     for candidate in plain.candidates:
         np.testing.assert_allclose(other.held_out(candidate)[:4], plain.held_out(candidate)[:4], atol=CLOSE)
@@ -146,7 +153,7 @@ def prior_of(candidate, features, known, part, said, graph):
 def test_a_candidate_is_its_expert_made_smooth_without_the_fold(table, graphs, refit):
     features, labels = table
     known, said = know(labels, weights=np.linspace(0.5, 2, 24), refit=refit), say(3)
-    found = Opinions(features, known, said, graphs)
+    found = hear(features, known, said, graphs)
     assert found.candidates == USUAL
     # Where the folds judge alone, the networks in the end have not seen them, either.
     networks = said if refit else [said[2]] * 3
@@ -170,7 +177,7 @@ def test_a_candidate_is_its_expert_made_smooth_without_the_fold(table, graphs, r
 def test_networks_that_have_not_seen_a_fold_speak_for_it(table, graphs):
     features, labels = table
     known, said = know(labels), say(3)
-    found = Opinions(features, known, said, graphs)
+    found = hear(features, known, said, graphs)
     expected = [distributions[fold] for distributions, fold in zip(said, known.folds, strict=False)]
     np.testing.assert_allclose(found.held_out(alone("networks")), np.concatenate(expected), rtol=1e-6)
     np.testing.assert_allclose(found.of(alone("networks")), said[2], rtol=1e-6)
@@ -180,7 +187,7 @@ def test_networks_that_have_not_seen_a_fold_speak_for_it(table, graphs):
 @pytest.mark.parametrize("name", list(FEATURE_EXPERTS))
 def test_a_model_in_the_end_is_the_experts_own(table, graphs, name):
     features, labels = table
-    found, expert = Opinions(features, know(labels), say(3), graphs), FEATURE_EXPERTS[name]
+    found, expert = hear(features, know(labels), say(3), graphs), FEATURE_EXPERTS[name]
     everybody = LabelledRows(features[:24], labels[:24], CLASSES, np.ones(24))
     own = expert.fit(everybody, [np.arange(24)], expert.choose(everybody)).predict(features)[:, 0]
     np.testing.assert_allclose(found.of(alone(name)), own, atol=CLOSE)
@@ -193,7 +200,7 @@ def test_smooth_candidates_fix_the_seen_labels_and_no_others(table, graphs):
     features, labels = table
     for refit in (True, False):
         known = know(labels, refit=refit)
-        found = Opinions(features, known, say(3), graphs)
+        found = hear(features, known, say(3), graphs)
         for candidate in found.candidates:
             if candidate.strength < np.inf:
                 seen = known.rows[known.seen()]
@@ -207,7 +214,7 @@ def test_smooth_candidates_fix_the_seen_labels_and_no_others(table, graphs):
 def test_poisson_learning_is_that_of_its_graph(table, graphs, name):
     features, labels = table
     weights = np.linspace(0.5, 2, 24)
-    found = Opinions(features, know(labels, weights=weights), say(3), graphs)
+    found = hear(features, know(labels, weights=weights), say(3), graphs)
     similarities = (graphs.chosen if name == "poisson" else graphs.plain).similarities.toarray()
     laplacian = np.diag(1.01 * similarities.sum(1)) - similarities
     targets = np.eye(CLASSES)[labels[:24]]
@@ -219,10 +226,10 @@ def test_poisson_learning_is_that_of_its_graph(table, graphs, name):
 
 def test_the_two_graphs_have_opinions_of_their_own(table, graphs):
     features, labels = table
-    found = Opinions(features, know(labels), say(3), graphs)
+    found = hear(features, know(labels), say(3), graphs)
     one, other = (found.of(Candidate(name, 0.1)) for name in ("poisson", "plain-poisson"))
     assert np.abs(one - other).max() > 0.01
-    chosen = Opinions(features, know(labels), say(3), Graphs(graphs.chosen))
+    chosen = hear(features, know(labels), say(3), Graphs(graphs.chosen))
     absent = ("plain-poisson", "around")
     assert chosen.candidates == [each for each in CANDIDATES if each.expert not in absent]
     assert set(chosen.potentials) == {"poisson"}
@@ -233,7 +240,7 @@ def test_the_two_graphs_have_opinions_of_their_own(table, graphs):
 def test_a_sample_tells_what_is_said_without_each_fold(table, graphs):
     features, labels = table
     known = know(labels)
-    found = Opinions(features, known, say(3), graphs)
+    found = hear(features, known, say(3), graphs)
     assert not np.isin(found.sample, known.rows).any()
     assert len(found.sample) == N - len(known.rows)
     for candidate in found.candidates:
@@ -241,7 +248,7 @@ def test_a_sample_tells_what_is_said_without_each_fold(table, graphs):
         np.testing.assert_array_equal(whole, found.of(candidate)[found.sample])
     seen = known.seen(1)
     fewer = Known(known.rows[seen], known.labels[seen], known.weights[seen], CLASSES, [])
-    expected = Opinions(features, fewer, [say(3)[1]], graphs)
+    expected = hear(features, fewer, [say(3)[1]], graphs)
     for candidate in found.candidates:
         there = expected.of(candidate)[found.sample]
         np.testing.assert_allclose(found.without(1, candidate), there, atol=2e-3, err_msg=str(candidate))
@@ -250,13 +257,13 @@ def test_a_sample_tells_what_is_said_without_each_fold(table, graphs):
 def test_a_sample_of_many_rows_is_small(table, graphs, monkeypatch):
     features, labels = table
     monkeypatch.setattr(module, "_SAMPLE", 5 * CLASSES)
-    found = Opinions(features, know(labels), say(3), graphs)
+    found = hear(features, know(labels), say(3), graphs)
     assert len(set(found.sample)) == 5
 
 
 def test_without_a_graph_nothing_spreads(table):
     features, labels = table
-    found = Opinions(features, know(labels), say(3), None)
+    found = hear(features, know(labels), say(3), None)
     assert {each.expert for each in found.candidates} == {"networks", "linear", "kernel", "trees"}
     assert all(each.strength == np.inf for each in found.candidates)
     assert found.potentials == {}
@@ -265,7 +272,7 @@ def test_without_a_graph_nothing_spreads(table):
 
 def test_without_folds_nothing_is_held_out(table, graphs):
     features, labels = table
-    found = Opinions(features, know(labels, folds=()), say(1), graphs)
+    found = hear(features, know(labels, folds=()), say(1), graphs)
     for candidate in found.candidates:
         assert found.held_out(candidate).shape == (0, CLASSES)
         assert found.of(candidate).shape == (N, CLASSES)
@@ -274,7 +281,7 @@ def test_without_folds_nothing_is_held_out(table, graphs):
 def test_an_expert_that_the_rows_do_not_suit_says_nothing(table, graphs):
     _, labels = table
     wide = torch.randn(N, 101, generator=torch.Generator().manual_seed(0))
-    found = Opinions(wide, know(labels), say(3), graphs)
+    found = hear(wide, know(labels), say(3), graphs)
     absent = {each.expert for each in CANDIDATES} - {each.expert for each in found.candidates}
     assert absent == {"trees", "around"}
     assert set(found.models) == {"linear", "kernel"}
@@ -294,8 +301,8 @@ def test_the_numbers_of_the_labelled_rows_may_have_gaps(table, graphs):
     rows = np.sort(place[:24])
     folds = [place[list(fold)] for fold in FOLDS]
     known = Known(rows, labels[order][rows], np.ones(24), CLASSES, folds)
-    before = Opinions(features, know(labels), say(3), graphs)
-    after = Opinions(features[order], known, [said[order] for said in say(3)], turned)
+    before = hear(features, know(labels), say(3), graphs)
+    after = hear(features[order], known, [said[order] for said in say(3)], turned)
     for candidate in before.candidates:
         if candidate.expert not in ("linear", "trees"):  # these draw at random by the order of the rows
             np.testing.assert_allclose(after.held_out(candidate), before.held_out(candidate), atol=5e-4)
@@ -368,7 +375,7 @@ def test_balance_leaves_what_is_balanced():
 
 def test_surroundings_have_an_opinion_where_that_is_asked_for(table, graphs):
     features, labels = table
-    found = Opinions(features, know(labels), say(3), Graphs(graphs.chosen, around=True))
+    found = hear(features, know(labels), say(3), Graphs(graphs.chosen, around=True))
     asked = learn_around(features, know(labels), graphs.chosen)
     np.testing.assert_array_equal(found.potentials["around"], asked.scores)
     whole = found.of(Candidate("around", np.inf))

@@ -36,7 +36,9 @@ def hear(table, labels=None, folds=FOLDS, refit=True, count=LABELLED, graph=True
     known = Known(np.arange(count), labels[:count], np.ones(count), CLASSES, folds, refit)
     said = [np.random.default_rng(1).dirichlet(np.ones(CLASSES), N)] * (len(folds) + 1)
     graphs = Graphs(SimilarityGraph.from_neighbors(knn(features, 5), dtype=torch.float32)) if graph else None
-    return Opinions(features, known, said, graphs)
+    opinions = Opinions(features, known, graphs)
+    opinions.hear_networks(said)
+    return opinions
 
 
 def make_lesson(weights=None):

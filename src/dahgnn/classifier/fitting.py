@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from dahgnn.classifier.beside import beside
 from dahgnn.classifier.ensemble import (
     Combined,
     Ensemble,
@@ -50,6 +51,10 @@ from dahgnn.training.splits import Split
 from dahgnn.training.updates import Classroom, Room, Update
 
 Array = NDArray[Any]
+
+# Rows up to which a GPU has room for the experts beside the networks.
+_MOST_ROWS_BESIDE = 1 << 17
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -165,17 +170,8 @@ class Fitter:
         listen: Callable[[int, Update], None],
     ) -> Fit:
         """Train the networks, each without the held-out rows of its split, and combine them with experts."""
-        await_device(self.device)
-        trained, density = self._train(networks, splits, seeds, listen)
-        if self.workplace.plan.on_disk:
-            release_memory()
-        networks = [network.cpu().eval() for network in networks[: len(trained.logits)]]
-        known, by_fold = self._known(splits[: len(networks)], len(networks), networks[0].n_classes)
-        everybody = list(range(len(networks)))
-        said = mean_distributions(trained.logits, [*by_fold, everybody], self.workplace.scratch)
-        opinions = Opinions(
-            self._features[:, :-1], known, said, self.surroundings.graphs, self.workplace.scratch
-        )
+        networks, trained, density, opinions = self._ask_everybody(networks, splits, seeds, listen)
+        known = opinions.known
         learn_again(opinions)
         candidates = opinions.candidates
         held = [opinions.held_out(candidate) for candidate in candidates]
@@ -213,6 +209,47 @@ class Fitter:
             held_out_distributions=judged.said,
             estimate=estimate_accuracy(known, judged, likely, claim),
         )
+
+    def _ask_everybody(
+        self,
+        networks: list[DAHGNN],
+        splits: Sequence[Split],
+        seeds: Sequence[int],
+        listen: Callable[[int, Update], None],
+    ) -> tuple[list[DAHGNN], Trained, Array, Opinions]:
+        """Train the networks, and let the experts learn meanwhile where there is room for both.
+
+        Returns
+        -------
+        networks : list of DAHGNN
+            Those that were trained, on the CPU; they are fewer after Ctrl-C.
+        trained : Trained
+            How it went.
+        density : array, (n,)
+            The density of the rows.
+        opinions : Opinions
+            What networks and experts say.
+        """
+        await_device(self.device)
+        n_classes = networks[0].n_classes
+        known, unseen_by = self._known(splits, n_classes)
+        ask = partial(
+            Opinions, self._features[:, :-1], graphs=self.surroundings.graphs, scratch=self.workplace.scratch
+        )
+        few = len(self.given.features) <= _MOST_ROWS_BESIDE and not self.workplace.plan.batch
+        with beside(self.device if few else CPU, partial(ask, known)) as experts:
+            trained, density = self._train(networks, splits, seeds, listen)
+            if self.workplace.plan.on_disk:
+                release_memory()
+            kept = len(trained.logits)
+            networks = [network.cpu().eval() for network in networks[:kept]]
+            if kept < len(splits):
+                known, unseen_by = self._known(splits[:kept], n_classes)
+                experts = partial(ask, known)
+            said = mean_distributions(trained.logits, [*unseen_by, range(kept)], self.workplace.scratch)
+            opinions = experts()
+        opinions.hear_networks(said)
+        return networks, trained, density, opinions
 
     def _train(
         self,
@@ -268,12 +305,12 @@ class Fitter:
         weights = None if self.given.weights is None else torch.from_numpy(self.given.weights)[rows]
         return Labelled(rows, self.given.labels[rows], weights)
 
-    def _known(self, splits: Sequence[Split], count: int, n_classes: int) -> tuple[Known, list[list[int]]]:
+    def _known(self, splits: Sequence[Split], n_classes: int) -> tuple[Known, list[list[int]]]:
         """Return the labels in folds, and which networks have not seen each fold."""
         rows = torch.nonzero(self.given.labels >= 0).flatten().numpy()
         weights = np.ones(len(rows)) if self.given.weights is None else self.given.weights[rows]
         by_held: dict[bytes, list[int]] = {}
-        for number in range(count):
+        for number in range(len(splits)):
             by_held.setdefault(splits[number].validation.numpy().tobytes(), []).append(number)
         numbers = [each for held, each in by_held.items() if held]
         known = Known(

@@ -89,8 +89,6 @@ class Opinions:
         Scaled, without the column of ones, on the device where the experts are to learn.
     known : Known
         The labels.
-    networks : sequence of array, (n, c)
-        The networks' distributions: those that have not seen each fold, and last all of them.
     graphs : Graphs, optional
         To spread labels over and to be smooth on; without it there are no such candidates.
     scratch : Scratch
@@ -98,8 +96,6 @@ class Opinions:
 
     Attributes
     ----------
-    candidates : list of Candidate
-        Those of the experts that there are.
     models : dict of str to Model
         The experts that look at features, as they are in the end.
     settings : dict
@@ -114,12 +110,10 @@ class Opinions:
         self,
         features: Tensor,
         known: Known,
-        networks: Sequence[Array],
         graphs: Graphs | None,
         scratch: Scratch = IN_MEMORY,
     ) -> None:
         self.features, self.known, self.scratch = features, known, scratch
-        self.candidates: list[Candidate] = []
         self.models: dict[str, Model] = {}
         self.settings: dict[str, Any] = {}
         self.potentials: dict[str, Array] = {}
@@ -128,11 +122,6 @@ class Opinions:
         self._graph = graphs and graphs.chosen
         self._given = [known.given(part) for part in known.parts]
         self._folds = [torch.from_numpy(fold).to(features.device) for fold in known.folds]
-        own = networks if known.refit else networks[-1:]
-        said = scratch.empty((len(features), len(own), known.n_classes), features.dtype)
-        for number, each in enumerate(own):
-            said[:, number] = torch.from_numpy(each)
-        self._hear("networks", said.to(features.device), self._graph)
         rows = LabelledRows(
             features[torch.from_numpy(known.rows).to(features.device)],
             known.labels,
@@ -154,7 +143,26 @@ class Opinions:
                 found = learn_around(features, known, graphs.chosen)
                 self.potentials[AROUND] = found.scores
                 self._hear(AROUND, found.priors, graphs.chosen)
-        self.candidates = [candidate for candidate in CANDIDATES if candidate in self._said]
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The candidates that have been heard."""
+        return [candidate for candidate in (*CANDIDATES, *SECOND_CANDIDATES) if candidate in self._said]
+
+    def hear_networks(self, networks: Sequence[Array]) -> None:
+        """Take in what the networks say.
+
+        Parameters
+        ----------
+        networks : sequence of array, (n, c)
+            The distributions of those that have not seen each fold, and last of all of them.
+        """
+        known = self.known
+        own = networks if known.refit else networks[-1:]
+        said = self.scratch.empty((len(self.features), len(own), known.n_classes), self.features.dtype)
+        for number, each in enumerate(own):
+            said[:, number] = torch.from_numpy(each)
+        self._hear("networks", said.to(self.features.device), self._graph)
 
     def add(self, name: str, model: Model, priors: Tensor) -> None:
         """Take in an expert of features that has come later.
@@ -170,7 +178,6 @@ class Opinions:
         """
         self.models[name] = model
         self._hear(name, priors, self._graph)
-        self.candidates += [each for each in SECOND_CANDIDATES if each.expert == name and each in self._said]
 
     def of(self, candidate: Candidate) -> Array:
         """Return a candidate's distributions for all rows, (n, c), in the precision of the features."""

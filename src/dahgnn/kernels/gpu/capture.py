@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
 import torch
 
+# While one thread captures, no other may capture or wait for the whole device.
+_one_at_a_time = threading.Lock()
 # Of a device's memory, what may be kept for later before a capture, which can use none of it.
 _KEPT = 0.25
 
@@ -36,6 +39,11 @@ def capture(
         Whether garbage is looked for before, and all memory that is kept given back. A thousand fits in a row
         must, as captures of former ones are garbage; but it takes a tenth of a small fit.
     """
+    with _one_at_a_time:
+        return _capture(work, passes, collect_first=collect_first)
+
+
+def _capture(work: Callable[[], None], passes: int, *, collect_first: bool) -> torch.cuda.CUDAGraph:
     device = torch.cuda.current_device()
     graph, stream = torch.cuda.CUDAGraph(), side_stream(device)
     stream.wait_stream(torch.cuda.current_stream())
@@ -48,7 +56,7 @@ def capture(
     if collect_first or torch.cuda.memory_reserved() > _KEPT * _memory_of(device):
         torch.cuda.empty_cache()
     with torch.cuda.stream(stream), _without_garbage():
-        graph.capture_begin()
+        graph.capture_begin(capture_error_mode="thread_local")  # other threads may ask for memory meanwhile
         try:
             work()
         finally:
