@@ -270,6 +270,18 @@ def test_what_comes_out_is_at_a_stop_of_the_gradient():
     assert intercepts.grad.abs().max() <= bound * (1 + 1e-9)
 
 
+def test_a_larger_gradient_may_be_left_which_takes_fewer_steps(monkeypatch):
+    features, labels = make(60)
+    steps, step = [], logistic._Descent.step
+    monkeypatch.setattr(logistic._Descent, "step", lambda descent: steps.append(1) or step(descent))
+    given = torch.tensor(features), torch.tensor(labels), 3, torch.ones(1, N), torch.tensor([3.0])
+    exact, taken = fit_logistic(*given), len(steps)
+    rough = fit_logistic(*given, times=30)
+    assert len(steps) - taken < taken
+    assert not torch.equal(exact[0], rough[0])
+    np.testing.assert_allclose(predict(rough, features), predict(exact, features), atol=0.1)
+
+
 def test_training_that_ends_early_says_nothing_and_stays_finite(monkeypatch):
     monkeypatch.setattr(logistic, "_STEPS", 1)
     features, labels = make()

@@ -7,6 +7,7 @@ import torch
 from dahgnn.files.scratch import Scratch
 from dahgnn.graph import scaling
 from dahgnn.graph.scaling import choose_scaling, counts_words
+from dahgnn.threads import threads_for
 
 
 @pytest.fixture
@@ -147,6 +148,17 @@ def test_words_are_known_by_whole_numbers_that_are_rarely_there(change, expected
     rows = np.zeros((20, 30))
     rows[np.arange(20), np.arange(20)] = 1
     assert counts_words(change(rows)) is expected
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("part", [1, 7, 1000])
+def test_parts_and_threads_make_no_difference(rows, part, threads, monkeypatch):
+    expected = choose_scaling(rows, "columns")
+    monkeypatch.setattr(scaling, "_ROWS_A_PART", part)
+    with threads_for(0, threads):
+        found = choose_scaling(rows, "columns")
+    np.testing.assert_allclose(found.shift, rows.mean(0, dtype=np.float64), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.factor, expected.factor, rtol=1e-12)
 
 
 def test_many_rows_are_scaled_in_blocks(rows, monkeypatch, tmp_path):

@@ -9,6 +9,7 @@ import torch
 from message_cases import CASES, DEVICE, check, make_case, needs_gpu, needs_kernels
 
 from dahgnn.kernels.gpu import launch as gpu_kernels
+from dahgnn.kernels.gpu import programs
 from dahgnn.kernels.incidence import Incidence, Segments
 from dahgnn.kernels.protocol import MessageSettings, Vectors
 
@@ -41,6 +42,19 @@ def test_programs_that_take_several_blocks_cover_each_row(monkeypatch):
     monkeypatch.setattr("dahgnn.kernels.gpu.programs._multiprocessors", lambda _: 0)
     for shape in ("uniform", "short and long"):
         check(make_case(shape, 4, 8))
+
+
+def test_work_of_a_kind_is_compiled_ahead_once():
+    done = []
+    kind = object()
+    for _ in range(3):
+        programs.compile_ahead(lambda: done.append(programs._pending.get()), kind)
+    programs.compile_ahead(lambda: done.append(None), object())
+    assert len(done) == 2
+    with pytest.raises(ZeroDivisionError):
+        programs.compile_ahead(lambda: 1 / 0, "fails")
+    programs.compile_ahead(lambda: done.append(None), "fails")
+    assert len(done) == 3  # what failed is not taken for compiled
 
 
 @needs_gpu
