@@ -181,6 +181,37 @@ def test_a_cuda_device_gives_what_the_cpu_gives():
     np.testing.assert_array_equal(copy.predict(unseen), on_cuda.predict(unseen))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_ctrl_c_on_a_cuda_device_leaves_experts_beside_the_networks_that_there_are(iris):
+    features, labels = iris
+
+    def press(number, _):
+        if number == 1:
+            raise KeyboardInterrupt
+
+    classifier = DAHGNNClassifier(**QUICK | {"networks": 5, "device": "cuda"})
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        classifier.fit(features, hide(labels), callback=press)
+    whole = DAHGNNClassifier(**QUICK | {"networks": 5, "device": "cuda"}).fit(features, hide(labels))
+    assert (len(classifier.networks_), len(whole.networks_)) == (2, 5)
+    assert 0 < len(classifier.held_out_indices_) < len(whole.held_out_indices_)
+    assert classifier.score(features, labels) > 0.6
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_what_fails_beside_the_networks_of_a_cuda_device_ends_the_fit(iris, monkeypatch):
+    features, labels = iris
+
+    def fail(*_):
+        raise ValueError("bad rows")
+
+    monkeypatch.setattr("dahgnn.classifier.experts.KernelExpert.choose", fail)
+    classifier = DAHGNNClassifier(**QUICK | {"device": "cuda"})
+    with pytest.raises(ValueError, match="bad rows"):
+        classifier.fit(features, hide(labels))
+    assert vars(classifier) == classifier.get_params()
+
+
 @pytest.mark.parametrize("n", [6, 12, 20])
 def test_a_few_rows_have_fewer_neighbours(n):
     generator = np.random.default_rng(0)

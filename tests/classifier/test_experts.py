@@ -304,6 +304,20 @@ def test_the_kernel_models_errors_are_those_of_rows_really_left_out():
     assert len({round(error, 6) for error in errors.values()}) == len(errors)  # no tie could hide an error
 
 
+def test_a_kernel_that_rounding_has_spoilt_is_out_of_the_question(monkeypatch):
+    """The kernel of the first width has a negative eigenvalue; it would fit best if nobody looked."""
+    rows, widths, kernel = make(), [], experts.gaussian_kernel
+
+    def spoil(here, there, width):
+        widths.append(width)
+        matrix = kernel(here, there, width)
+        return -1e6 * torch.eye(len(here)) if len(widths) == 1 else matrix
+
+    monkeypatch.setattr(experts, "gaussian_kernel", spoil)
+    width, _ = KernelExpert().choose(rows)
+    assert width in widths[1:]
+
+
 def test_the_kernel_has_so_many_centres_at_the_most(monkeypatch):
     monkeypatch.setattr(experts, "_MOST_CENTRES", 12)
     rows, parts = make(n=60), parts_of(60)

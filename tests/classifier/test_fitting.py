@@ -1,5 +1,9 @@
 """From features and labels to an ensemble: neighbours, folds, and what is said of held-out rows."""
 
+import contextlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +16,7 @@ from dahgnn.classifier.fitting import (
     Fitter,
     GivenRows,
 )
+from dahgnn.classifier.opinions import Opinions
 from dahgnn.classifier.plan import make_plan
 from dahgnn.classifier.stacking import CANDIDATES, SECOND_CANDIDATES
 from dahgnn.classifier.stages import _FIRST
@@ -52,13 +57,13 @@ def make_fitter(n=60, known=24, metric="local-scale", **changes):
     )
 
 
-def run(fitter, held):
+def run(fitter, held, listen=lambda *_: None):
     known = np.flatnonzero(fitter.given.labels.numpy() >= 0)
     splits = [Split(train=np.setdiff1d(known, each), validation=each, test=[]) for each in held]
     networks = [
         DAHGNN(5, 3, SMALL, generator=torch.Generator().manual_seed(seed)) for seed in range(len(held))
     ]
-    return fitter.run(networks, splits, range(len(held)), lambda *_: None)
+    return fitter.run(networks, splits, range(len(held)), listen)
 
 
 @pytest.mark.parametrize("metric", ["local-scale", "euclidean"])
@@ -104,6 +109,52 @@ def test_folds_are_the_rows_that_networks_have_not_seen():
     known, by_fold = fitter._known(splits[:1], 3)
     assert [fold.tolist() for fold in known.folds] == [[0, 1, 2]]
     assert by_fold == [[0]]
+
+
+@contextlib.contextmanager
+def slowly_beside(_, work):
+    """Stands for a GPU's second thread, in which the experts take longer than the networks."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(lambda: (time.sleep(0.3), work())[1]).result
+
+
+@pytest.mark.parametrize("pressed", [False, True])
+def test_experts_beside_the_networks_say_the_same_and_nobody_asks_twice_at_a_time(pressed, monkeypatch):
+    asked, under_way = [], threading.Lock()
+
+    class Watched(Opinions):
+        def __init__(self, features, known, **others):
+            assert under_way.acquire(blocking=False)
+            asked.append(len(known.folds))
+            super().__init__(features, known, **others)
+            under_way.release()
+
+    def listen(number, _):
+        if pressed and number == 1:
+            raise KeyboardInterrupt
+
+    held = [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    monkeypatch.setattr(fitting, "Opinions", Watched)
+    with threads_for(0, 1):  # so that the networks train in turn, and Ctrl-C comes at the same place
+        in_turn = run(make_fitter(), held, listen)
+        monkeypatch.setattr(fitting, "beside", slowly_beside)
+        at_once = run(make_fitter(), held, listen)
+    kept = len(in_turn.ensemble.networks)
+    assert asked == ([kept, 3, kept] if pressed else [3, 3])
+    assert (kept < 3) is pressed
+    for fit in (in_turn, at_once):
+        assert (len(fit.ensemble.networks), fit.interrupted) == (kept, pressed)
+    first, second = (fit.ensemble.fitted.distributions for fit in (in_turn, at_once))
+    np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "taken"), [(60, True), (59, False)])
+def test_experts_learn_beside_the_networks_where_rows_are_few(rows, taken, monkeypatch):
+    seen, beside = [], fitting.beside
+    monkeypatch.setattr(fitting, "beside", lambda *given: seen.append(given) or beside(*given))
+    monkeypatch.setattr(fitting, "_MOST_ROWS_BESIDE", rows)
+    run(make_fitter(), [[0, 1, 2]])
+    assert bool(seen) is taken
 
 
 def test_a_network_that_has_seen_all_labels_makes_no_fold():

@@ -276,7 +276,7 @@ def test_a_larger_gradient_may_be_left_which_takes_fewer_steps(monkeypatch):
     monkeypatch.setattr(logistic._Descent, "step", lambda descent: steps.append(1) or step(descent))
     given = torch.tensor(features), torch.tensor(labels), 3, torch.ones(1, N), torch.tensor([3.0])
     exact, taken = fit_logistic(*given), len(steps)
-    rough = fit_logistic(*given, times=30)
+    rough = fit_logistic(*given, looseness=30)
     assert len(steps) - taken < taken
     assert not torch.equal(exact[0], rough[0])
     np.testing.assert_allclose(predict(rough, features), predict(exact, features), atol=0.1)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from dahgnn.classifier import stacking as module
 from dahgnn.classifier.stacking import (
     CANDIDATES,
     EXPERT_TITLES,
@@ -56,6 +57,35 @@ def test_the_weights_are_the_likeliest_under_the_prior():
 
     expected = minimize(loss, [0.5, 0.5], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-8}).x
     np.testing.assert_allclose(stack.weights, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("far", [0.0, 300.0])
+def test_the_weights_are_where_nobody_gains_by_more_or_less(scale, far, monkeypatch):
+    """The loss does not fall in any direction that is left: its slope is zero, or up where a weight is zero.
+
+    From far away a whole step of Newton's would make the loss greater.
+    """
+    labels = np.arange(90) % 3
+    sharpness = (2.0, 0.5, 1.0, 0.0, -1.5)
+    opinions = [opinions_of(labels, 3, each, seed) for seed, each in enumerate(sharpness)]
+    counts, prior = scale * np.linspace(0.5, 1.5, 90), np.full(5, 0.2)
+    loss = module._Loss(opinions, labels, counts, prior)
+    looked, look = [], loss.at
+    monkeypatch.setattr(loss, "at", lambda weights: looked.append(weights) or look(weights))
+    weights = module._minimise(loss, prior + far * np.array([1, 0, 0, 1, 1]))
+    assert len(looked) < 60
+
+    def value(those):
+        likelihood = counts @ np.log(pooled(those, opinions)[np.arange(90), labels])
+        return (0.5 * ((those - prior) ** 2).sum() - likelihood) / max(scale, 1)
+
+    slopes = np.array([(value(weights + h) - value(weights - h)) / 2e-5 for h in 1e-5 * np.eye(5)])
+    assert (weights >= 0).all()
+    np.testing.assert_allclose(slopes[weights > 0], 0, atol=2e-3)
+    assert (slopes[weights == 0] > -1e-6).all()
+    if scale == 1:
+        assert (weights == 0).any()
 
 
 def test_who_is_right_counts_more():

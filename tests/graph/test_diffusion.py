@@ -226,6 +226,23 @@ def test_single_precision_is_near_double(strength):
     )
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_cuda_device_solves_systems_of_several_shapes_in_turn():
+    graph = some_graph()
+    where = {"device": torch.device("cuda"), "dtype": torch.float64}
+    there = SimilarityGraph.from_matrix(graph.similarities, **where)
+    problems, few = some_problems(), some_problems()[:1]
+    for given in (problems, few, problems, few[:1]):
+        priors = torch.from_numpy(some_priors(len(given)))
+        for strength in (0.1, 2.0):
+            expected = graph.smooth_all(given, priors, strength)
+            found = there.smooth_all(given, priors.to("cuda"), strength).cpu()
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            there.spread_poisson_all(given).cpu(), graph.spread_poisson_all(given), rtol=1e-3, atol=1e-3
+        )
+
+
 def test_a_node_that_is_given_twice_flows_twice():
     graph = some_graph()
     twice = graph.spread_poisson(np.r_[LABELLED, 3], np.vstack([TARGETS, TARGETS[:1]]))

@@ -2,6 +2,7 @@
 
 import struct
 
+import numpy as np
 import pytest
 import torch
 
@@ -33,7 +34,7 @@ def hash_slowly(row: list[float], code: str, factors: list[int]) -> int:
 @pytest.mark.parametrize(("dtype", "code"), [(torch.float32, "f"), (torch.float64, "d")])
 def test_a_number_is_the_sum_of_mixed_bits_times_factors(dtype, code):
     rows = make_rows(20, 7, dtype)
-    factors = module.np.random.default_rng(7).integers(0, WHOLE, 7, module.np.uint64, endpoint=False)
+    factors = np.random.default_rng(7).integers(0, WHOLE, 7, np.uint64, endpoint=False)
     odd = [factor | 1 for factor in factors.tolist()]
     with using("reference"):
         found = row_hashes(rows)

@@ -25,9 +25,9 @@ Array = NDArray[Any]
 
 # Inverse strengths of the linear model's penalty, for rows of mean square length nine (`graph.scaling`).
 _PENALTIES = (0.03, 0.3, 3.0, 30.0)
-# How many times as large as usual the gradient may be where models are only compared: others than nearly
-# equal ones are told apart in half of the steps.
-_ROUGHLY = 3.0
+# How much larger than usual the gradient may be where models are only compared. That takes half of the steps,
+# and confuses only models that are nearly as good.
+_LOOSELY = 3.0
 # How fast the kernel falls, in the mean squared distance of a row to the mean, and its ridge.
 _WIDTHS, _RIDGES = (0.25, 1.0, 3.0), (1e-3, 1e-2, 1e-1, 1.0)
 # Of a row that counts much: with less, rounding makes the system unsolvable.
@@ -37,7 +37,7 @@ _SHARPNESS = 4.0
 # Labelled rows by which the linear and the kernel model choose settings, and centres of the latter, at most.
 _MOST_TO_CHOOSE, _MOST_TO_CHOOSE_A_KERNEL, _MOST_CENTRES = 1000, 600, 5000
 # Numbers of a block of the kernel that predicts. On a GPU each block costs the host some launches.
-_BLOCK, _BLOCK_GPU = 1 << 22, 1 << 26
+_BLOCK, _BLOCK_GPU = 1 << 22, 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ class LinearExpert:
             return _PENALTIES[2]
         folds = list(StratifiedKFold(count, shuffle=True, random_state=0).split(rows.labels, rows.labels))
         parts = [train for train, _ in folds for _ in _PENALTIES]
-        models = self._fit(rows, parts, _PENALTIES * count, times=_ROUGHLY)
+        models = self._fit(rows, parts, _PENALTIES * count, looseness=_LOOSELY)
         said = models.predict(rows.features).cpu().numpy()
         losses = np.zeros(len(_PENALTIES))
         for number, (_, test) in enumerate(folds):
@@ -173,7 +173,7 @@ class LinearExpert:
         return self._fit(rows, parts, [settings] * len(parts))
 
     def _fit(
-        self, rows: LabelledRows, parts: Sequence[Array], penalties: Sequence[float], times: float = 1.0
+        self, rows: LabelledRows, parts: Sequence[Array], penalties: Sequence[float], looseness: float = 1.0
     ) -> LinearModel:
         """Fit a model to each part, each with its own inverse strength of the penalty."""
         counts = np.zeros((len(parts), len(rows)))
@@ -183,7 +183,7 @@ class LinearExpert:
         labels, weights = (torch.from_numpy(each).to(device) for each in (rows.labels, counts))
         inverse = torch.tensor(penalties, device=device)
         found = fit_logistic(
-            rows.features, labels, rows.n_classes, weights, inverse, rows.rotation, times=times
+            rows.features, labels, rows.n_classes, weights, inverse, rows.rotation, looseness=looseness
         )
         return LinearModel(*found)
 
@@ -258,8 +258,10 @@ class KernelExpert:
             [gaussian_kernel(rows.features, rows.features, width).double() for width in widths]
         )
         ridges = torch.tensor(_RIDGES, dtype=torch.float64, device=kernels.device)
-        systems = kernels[:, None] + ridges[:, None, None] * torch.eye(len(rows)).to(kernels)
-        roots, failed = torch.linalg.cholesky_ex(systems)
+        one = torch.eye(len(rows), dtype=torch.float64, device=kernels.device)
+        roots, failed = torch.linalg.cholesky_ex(kernels[:, None] + ridges[:, None, None] * one)
+        # Rounding may leave a system that is not positive, whose settings are out of the question.
+        roots = torch.where(failed[..., None, None] == 0, roots, one)
         inverse = torch.cholesky_inverse(roots)  # (widths, ridges, l, l)
         left_out = (inverse @ targets) / inverse.diagonal(dim1=2, dim2=3)[..., None]
         errors = torch.where(failed == 0, left_out.square().sum((2, 3)), torch.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -12,7 +13,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from dahgnn.classifier.beside import beside
 from dahgnn.classifier.ensemble import (
     Combined,
     Ensemble,
@@ -42,7 +42,7 @@ from dahgnn.config import TrainingConfig
 from dahgnn.graph.scaling import Scaling
 from dahgnn.kernels.cpu.memory import release_memory
 from dahgnn.nn.model import DAHGNN
-from dahgnn.threads import workers_for
+from dahgnn.threads import beside, workers_for
 from dahgnn.training.batches import BatchRoom
 from dahgnn.training.checkpoints import Checkpoints, KeptRoom
 from dahgnn.training.run import Labelled
@@ -54,7 +54,6 @@ Array = NDArray[Any]
 
 # Rows up to which a GPU has room for the experts beside the networks.
 _MOST_ROWS_BESIDE = 1 << 17
-CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -237,18 +236,19 @@ class Fitter:
             Opinions, self._features[:, :-1], graphs=self.surroundings.graphs, scratch=self.workplace.scratch
         )
         few = len(self.given.features) <= _MOST_ROWS_BESIDE and not self.workplace.plan.batch
-        with beside(self.device if few else CPU, partial(ask, known)) as experts:
+        work = partial(ask, known)
+        with beside(self.device, work) if few else nullcontext(work) as experts:
             trained, density = self._train(networks, splits, seeds, listen)
             if self.workplace.plan.on_disk:
                 release_memory()
             kept = len(trained.logits)
             networks = [network.cpu().eval() for network in networks[:kept]]
-            if kept < len(splits):
-                known, unseen_by = self._known(splits[:kept], n_classes)
-                experts = partial(ask, known)
-            said = mean_distributions(trained.logits, [*unseen_by, range(kept)], self.workplace.scratch)
-            opinions = experts()
-        opinions.hear_networks(said)
+            opinions = experts() if kept == len(splits) else None
+        if opinions is None:  # nobody else asks the experts any more
+            known, unseen_by = self._known(splits[:kept], n_classes)
+            opinions = ask(known)
+        groups = [*unseen_by, range(kept)]
+        opinions.hear_networks(mean_distributions(trained.logits, groups, self.workplace.scratch))
         return networks, trained, density, opinions
 
     def _train(

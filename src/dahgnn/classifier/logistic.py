@@ -55,7 +55,7 @@ def fit_logistic(
     inverse_penalties: Tensor,
     rotation: Rotation | None = None,
     *,
-    times: float = 1.0,
+    looseness: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Minimise Σ_i w_i ℓ(x_i, y_i) + ‖W‖² / (2C) for each problem, ℓ the cross-entropy of softmax(xW + b).
 
@@ -73,7 +73,7 @@ def fit_logistic(
         C. With two classes it counts half, as the two columns of W are one then.
     rotation : Rotation, optional
         What `rotate` gives for the rows, if it is known.
-    times : float
+    looseness : float
         How many times as large as usual the gradient may be in the end.
 
     Returns
@@ -88,7 +88,7 @@ def fit_logistic(
         n_classes,
         counts.to(features),
         (2 if n_classes == 2 else 1) / inverse_penalties.to(features),
-        times * _GRADIENT,
+        looseness * _GRADIENT,
     )
     weights = _minimise_captured(problem) if features.is_cuda else _minimise(problem)
     return (directions @ weights[:, :-1]).transpose(0, 1).contiguous(), weights[:, -1]
@@ -240,10 +240,8 @@ class _Descent:
         direction = direction * (self.length * self.going)[:, None, None]
         after = problem.at(point.weights + direction)
         fallen = after.loss <= _allowed(point, direction)
-        step, change = (
-            torch.where(fallen[:, None, None], there - here, 0)
-            for here, there in zip(point[::2], after[::2], strict=True)
-        )
+        step = torch.where(fallen[:, None, None], after.weights - point.weights, 0)
+        change = torch.where(fallen[:, None, None], after.gradient - point.gradient, 0)
         self.inverse.remember(step.flatten(1), change.flatten(1))
         for here, there in zip(point, after, strict=True):
             chosen = fallen.view(-1, *[1] * (here.dim() - 1))

@@ -86,9 +86,9 @@ _PENALTY = 0.1
 DOUBT = 0.02
 # Candidates of a smaller weight are left out.
 _SMALLEST = 0.005
-# Steps to the best weights at the most, of which few are needed, and the decrease, relative to the loss,
-# that a step is not worth.
-_MOST_STEPS, _ENOUGH = 50, 1e-9
+# Steps to the best weights at the most, of which few are needed; the decrease, relative to the loss, that a
+# step is not worth; and how often one is halved until the loss falls.
+_MOST_STEPS, _ENOUGH, _HALVINGS = 50, 1e-9, 30
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class _Loss:
         # (candidates, c, h): the maximum and the sum over classes are then those of whole rows of numbers.
         self.logarithms = np.stack([np.ascontiguousarray(_logarithm(opinion).T) for opinion in opinions])
         self.own = labels, np.arange(len(labels))
-        self.told = self.logarithms[:, *self.own] @ counts
+        self.of_labels = self.logarithms[:, *self.own] @ counts
         self.counts, self.prior, self.penalty = counts, prior, _PENALTY * len(prior)
 
     def at(self, weights: Array) -> _Point:
@@ -216,10 +216,11 @@ class _Loss:
     def slopes(self, point: _Point) -> tuple[Array, Array]:
         """Return the gradient and the Hessian."""
         number = len(self.prior)
-        expected = self.logarithms * point.distributions
-        means = expected.sum(1)  # of each candidate's logarithm, (candidates, h)
-        weighted = (expected * self.counts).reshape(number, -1)
-        gradient = weighted.sum(1) - self.told + 2 * self.penalty * (point.weights - self.prior)
+        weighted = self.logarithms * point.distributions
+        means = weighted.sum(1)  # of each candidate's logarithm, (candidates, h)
+        weighted *= self.counts
+        weighted = weighted.reshape(number, -1)
+        gradient = weighted.sum(1) - self.of_labels + 2 * self.penalty * (point.weights - self.prior)
         hessian = weighted @ self.logarithms.reshape(number, -1).T - (means * self.counts) @ means.T
         return gradient, hessian + 2 * self.penalty * np.eye(number)
 
@@ -237,11 +238,20 @@ def _minimise(loss: _Loss, start: Array) -> Array:
         decrease = -(gradient @ step)
         if decrease <= _ENOUGH * (1 + abs(point.loss)):
             break
-        length = 1.0
-        while (after := loss.at(point.weights + length * step)).loss > point.loss - 1e-4 * length * decrease:
-            length /= 2
+        after = _fall(loss, point, step)
+        if after is None:  # rounding is all that is left
+            break
         point = after
     return point.weights
+
+
+def _fall(loss: _Loss, point: _Point, step: Array) -> _Point | None:
+    """Take a step, or the half of it and so on, until the loss falls; None if it does not."""
+    for halvings in range(_HALVINGS):
+        after = loss.at(point.weights + 0.5**halvings * step)
+        if after.loss < point.loss:
+            return after
+    return None
 
 
 def _lowest_of_quadratic(matrix: Array, vector: Array) -> Array:
@@ -250,7 +260,7 @@ def _lowest_of_quadratic(matrix: Array, vector: Array) -> Array:
     from scipy.optimize import nnls
 
     root = np.linalg.cholesky(matrix)
-    return np.asarray(nnls(root.T, solve_triangular(root, vector, lower=True))[0])
+    return np.asarray(nnls(root.T, solve_triangular(root, vector, lower=True), maxiter=100 * len(root))[0])
 
 
 def _make(candidates: Sequence[Candidate], weights: Array) -> Stack:

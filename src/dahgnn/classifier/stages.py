@@ -240,8 +240,9 @@ def _describe(number: int, result: _Result, labels: Tensor, held: Tensor) -> Tra
         rows, own = held.numpy(), labels[held].numpy()
         # In NumPy, which is done with so few rows before torch's threads are awake.
         scores = result.logits.numpy()[rows].astype(np.float64)
-        scores -= scores.max(1, keepdims=True)
-        chances = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+        with np.errstate(invalid="ignore"):  # a training that failed is told of by its loss
+            scores -= scores.max(1, keepdims=True)
+            chances = scores - np.log(np.exp(scores).sum(1, keepdims=True))
         loss = float(-np.maximum(chances[np.arange(len(rows)), own], math.log(1e-12)).mean())
         accuracy = float((chances.argmax(1) == own).mean())
     return TrainingStage(

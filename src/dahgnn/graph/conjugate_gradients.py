@@ -6,6 +6,7 @@ SciPy's take one at a time, and read a sparse matrix for each of them anew.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -122,9 +123,9 @@ def can_capture(right: Tensor) -> bool:
 class CapturedSolver:
     """Solve systems ((1 + λ) − F S) v = b of one shape on a CUDA device, by replays of captured steps.
 
-    F is zero at some numbers and one at all others. F / (1 + λ) and b / (1 + λ) are read where they are, so
-    that one capture serves all systems. Elsewhere, where nothing can be captured, steps are taken as they
-    are.
+    F is zero at some numbers and one at all others. F / (1 + λ) and b / (1 + λ) are copied to where they are
+    read, so that one capture serves all systems. On a CPU nothing is captured, and steps are taken as they
+    are: for tests.
 
     Parameters
     ----------
@@ -137,10 +138,11 @@ class CapturedSolver:
     def __init__(self, spread: Callable[[Tensor], Tensor], like: Tensor) -> None:
         self.spread, self.limits = spread, limits_for(len(like))
         self.state, self.room = _begin(torch.zeros_like(like)), torch.empty_like(like)
-        self.share = torch.ones_like(like[:, :, :1])
+        self.scaled_mask = torch.ones_like(like[:, :, :1])
         self.enough = torch.zeros_like(self.state.squares)
         self.done = torch.ones((), dtype=torch.bool, device=like.device)
         self.graph: torch.cuda.CUDAGraph | None = None
+        self._one_at_a_time = threading.Lock()
 
     def _advance(self) -> None:
         """Go on up to the next look."""
@@ -156,7 +158,7 @@ class CapturedSolver:
         direction = self.state.direction
         for _ in range(_STEPS_A_LOOK):
             spread = self.spread(direction)
-            product = torch.addcmul(direction, spread, self.share, value=-1, out=spread)
+            product = torch.addcmul(direction, spread, self.scaled_mask, value=-1, out=spread)
             _step(self.state, product, self.room)
         self.done.copy_((self.state.squares <= self.enough).all())
 
@@ -172,17 +174,20 @@ class CapturedSolver:
         fixed : tuple of Tensor, (f,), (f,), optional
             Rows and problems at which F is zero.
         """
+        with self._one_at_a_time, torch.cuda.device_of(right):
+            return self._solve(right, strength, fixed)
+
+    def _solve(self, right: Tensor, strength: float, fixed: tuple[Tensor, Tensor] | None) -> Tensor:
         for here, there in zip(self.state, _begin(right / (1 + strength)), strict=True):
             here.copy_(there)
-        self.share.fill_(1 / (1 + strength))
+        self.scaled_mask.fill_(1 / (1 + strength))
         if fixed is not None:
-            self.share[fixed] = 0
+            self.scaled_mask[fixed] = 0
         self.enough.copy_(self.limits.tolerance**2 * self.state.squares)
-        with torch.cuda.device_of(right):
-            for _ in range(-(-self.limits.steps // _STEPS_A_LOOK)):
-                self._advance()
-                if bool(self.done):
-                    break
-            else:
-                _say_unfinished(self.limits)
+        for _ in range(-(-self.limits.steps // _STEPS_A_LOOK)):
+            self._advance()
+            if bool(self.done):
+                break
+        else:
+            _say_unfinished(self.limits)
         return self.state.solution.clone()

@@ -283,13 +283,16 @@ class SimilarityGraph:
 
     def _solver_for(self, right: Tensor) -> CapturedSolver:
         """Return what solves systems of this shape; a capture takes as long as some of these."""
-        if right.shape not in self._solvers:
-            self._solvers[right.shape] = CapturedSolver(self._spread, right)
-        return self._solvers[right.shape]
+        kept = self._solvers.get(right.shape)
+        if kept is None:
+            kept = CapturedSolver(self._spread, right)
+            self._solvers.clear()  # those of a fit have one shape, and each holds memory
+            self._solvers[right.shape] = kept
+        return kept
 
     @cached_property
     def _solvers(self) -> dict[torch.Size, CapturedSolver]:
-        """What solves systems on a CUDA device, by their shape."""
+        """What solved the last systems on a CUDA device, by their shape."""
         return {}
 
     def _places(self, given: Sequence[Given]) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from dahgnn.ops.backend import distances_kernel_for
 
 # Numbers of float64 that go through several steps at a time: few enough on the CPU to stay in its caches, and
 # no fewer, because each step waits for all threads. A GPU waits for the host between steps.
-_NUMBERS, _NUMBERS_GPU = 1 << 20, 1 << 25
+_NUMBERS, _NUMBERS_GPU = 1 << 20, 1 << 24
 # Terms of a sum from which on columns are added as they lie in memory.
 _FEW_TERMS = 16
 

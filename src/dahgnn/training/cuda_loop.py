@@ -221,7 +221,9 @@ class GraphLoop:
         return self._graph
 
     def _capture(self, *, collect_first: bool = False) -> torch.cuda.CUDAGraph:
-        compile_ahead(self._epoch, ("epoch", self.kind, self.labels.gradient.shape))
+        gradient, settings = self.labels.gradient, str(getattr(self.models[0], "settings", ""))
+        kind = ("epoch", gradient.device, gradient.shape, self.kind, settings, self.config.precision)
+        compile_ahead(self._epoch, (*kind, self.evaluate))
         graph = capture(self._epoch, _WARM_UP, collect_first=collect_first)
         self.optimizer.reset()
         self.record.reset()

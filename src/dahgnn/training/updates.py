@@ -165,43 +165,32 @@ class Classroom:
 
     def measure_density(self, network: DAHGNN) -> Tensor:
         """Return the density of all nodes in the first attention layer of a network, (n,), on the CPU."""
-        if self._evaluation is not None:
-            return self._evaluation.measure_density(network)
         return Induction(network, self.features, self.hypergraph).density().cpu()
 
 
 class _CapturedEvaluation:
-    """What networks of a kind say of all nodes of a room, and the density of these, by one captured pass."""
+    """What networks of a kind say of all nodes of a room, by replays of one captured pass."""
 
     def __init__(self, network: DAHGNN, room: Classroom) -> None:
         self.stand_in = copy.deepcopy(network).eval()
-        self.logits = self.density = torch.empty(0)
+        self.logits = torch.empty(0)
 
         @torch.no_grad()
         def work() -> None:
             self.logits = self.stand_in(room.features, room.hypergraph)
-            self.density = Induction(self.stand_in, room.features, room.hypergraph).density()
 
         with torch.cuda.device(room.device):
-            shapes = tuple(weight.shape for weight in network.parameters())
-            compile_ahead(work, ("evaluation", shapes, room.features.shape, room.features.dtype))
+            shape, dtype = room.features.shape, room.features.dtype
+            compile_ahead(work, ("evaluation", room.device, str(network.settings), shape, dtype))
             self.graph = capture(work, passes=1)
 
+    @torch.no_grad()
     def run(self, network: DAHGNN) -> Tensor:
         """Return what a network says, (n, c); the host does not wait for it."""
-        self._replay(network)
-        return self.logits.clone()
-
-    def measure_density(self, network: DAHGNN) -> Tensor:
-        """Return the density of all nodes, (n,), on the CPU."""
-        self._replay(network)
-        return self.density.cpu()
-
-    @torch.no_grad()
-    def _replay(self, network: DAHGNN) -> None:
         with torch.cuda.device(self.logits.device):
             torch._foreach_copy_(list(self.stand_in.parameters()), list(network.parameters()))
             self.graph.replay()
+            return self.logits.clone()
 
 
 class _PlainUpdates:

@@ -10,7 +10,7 @@ from functools import cache
 
 import torch
 
-# While one thread captures, no other may capture or wait for the whole device.
+# Captures exclude each other: each waits for the whole device first, which nobody may while one is made.
 _one_at_a_time = threading.Lock()
 # Of a device's memory, what may be kept for later before a capture, which can use none of it.
 _KEPT = 0.25
@@ -34,7 +34,8 @@ def capture(
     work : callable
         What is recorded. It must have been done once, so that libraries have made their plans.
     passes : int
-        How often it is done first, on the stream of the capture, for what libraries keep for each stream.
+        How often it is done first, on the stream of the capture, for what libraries keep for each stream. One
+        pass does also where the work has not been done before.
     collect_first : bool
         Whether garbage is looked for before, and all memory that is kept given back. A thousand fits in a row
         must, as captures of former ones are garbage; but it takes a tenth of a small fit.

@@ -242,8 +242,9 @@ _compiled: set[Hashable] = set()
 def compile_ahead(work: Callable[[], None], kind: Hashable) -> None:
     """Compile what some work launches, unless such work was compiled before in this process.
 
-    To ask all kernels whether they are there takes as long as many epochs. One that is not there after all,
-    because the kind does not tell all that kernels depend on, is compiled when it is launched.
+    To ask all kernels whether they are there takes as long as many epochs. Those that are not there after
+    all, because the kind does not tell all that kernels depend on, are compiled one by one when they are
+    launched, which takes longer.
 
     Parameters
     ----------

@@ -1,13 +1,14 @@
 """Work beside other work: at once on a CPU, in a thread and on a stream of its own on a CUDA device."""
 
 import threading
+import time
 from contextvars import ContextVar
 
 import pytest
 import torch
 
-from dahgnn.classifier.beside import beside
 from dahgnn.kernels.gpu.capture import capture
+from dahgnn.threads import beside, threads_for
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -37,6 +38,30 @@ def test_a_cuda_device_works_meanwhile_with_what_was_there_before():
     word.reset(token)
     assert (other_stream, heard) == (True, "something")
     assert float(product) == sum(number**2 for number in range(1000))
+
+
+@needs_cuda
+@pytest.mark.parametrize("threads", [1, 3, 2])
+def test_the_thread_has_as_many_threads_of_torch_as_the_caller(threads):
+    with threads_for(0, threads), beside(CUDA, torch.get_num_threads) as result:
+        assert result() == threads
+
+
+@needs_cuda
+def test_captures_wait_for_each_other():
+    numbers, under_way = torch.zeros(3, device=CUDA), threading.Lock()
+
+    def work():
+        assert under_way.acquire(blocking=False)
+        numbers.add_(1)
+        time.sleep(0.002)
+        under_way.release()
+
+    def record():
+        return [capture(work, passes=1) for _ in range(20)]
+
+    with beside(CUDA, record) as result:
+        assert len(record() + result()) == 40
 
 
 @needs_cuda
