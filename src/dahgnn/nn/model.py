@@ -17,10 +17,14 @@ from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.reach import Reach
 from dahgnn.nn.layers import AttentionWeights, DensityAwareAttention, HypergraphConvolution, xavier_uniform
 from dahgnn.nn.sampled import Extremes
+from dahgnn.ops.convolved import Convolved
 from dahgnn.ops.dropout import CounterDropout
 from dahgnn.ops.fused import Factor, activated_products
 from dahgnn.ops.propagated import DropUnits, PropagatedFeatures, SelectiveFolded, Weights
 from dahgnn.ops.sparse import grouped_product
+
+# Rows behind the convolution, (n, r, hidden).
+Rows = Tensor | Convolved
 
 _ATTENTION = ("weight", "attention_node", "attention_hyperedge")
 # Hyperedges so many that no cache holds their products, and columns so few that one more product of them
@@ -140,7 +144,11 @@ class DAHGNN(nn.Module):
         def logits(
             weights: Weights, drop: DropUnits, *, evaluate: bool = True, nodes: Tensor | None = None
         ) -> tuple[Tensor, Tensor]:
-            embeddings = self._convolve(weights, embed)
+            embeddings: tuple[Rows, Rows]
+            if twice is None or self._folded or (evaluate and self.config.dropout > 0):
+                embeddings = self._convolve(weights, embed)
+            else:  # nothing else is made of them, so that the products with what comes next are made at once
+                embeddings = self._postpone(weights["convolution.weight"], twice, once)
             trained = self._attend(weights, embeddings, hypergraph, drop, nodes)
             if self.config.dropout == 0 or not evaluate:
                 return trained, trained
@@ -186,10 +194,17 @@ class DAHGNN(nn.Module):
         shape = (-1, *weight.shape[::2])
         return nodes.view(shape), hyperedges.view(shape)
 
+    def _postpone(
+        self, weight: Tensor, nodes: PropagatedFeatures, hyperedges: PropagatedFeatures
+    ) -> tuple[Convolved, Convolved]:
+        """Return what `_convolve` does, to be computed together with its projections."""
+        both = Convolved(nodes, weight), Convolved(hyperedges, weight)
+        return both if self.config.convolution == "typed" else both[::-1]
+
     def _attend(
         self,
         weights: Weights,
-        embeddings: tuple[Tensor, Tensor],
+        embeddings: tuple[Rows, Rows],
         hypergraph: Hypergraph,
         drop: DropUnits | None = None,
         chosen: Tensor | None = None,
@@ -197,7 +212,7 @@ class DAHGNN(nn.Module):
         """Return the logits (n, r, n_classes), or (s, …) of s chosen nodes, for what the convolution gave."""
         first, second = self.attention_weights(weights)
         x, e = embeddings
-        if self._folded:
+        if isinstance(x, Tensor) and isinstance(e, Tensor) and self._folded:
             to_hyperedge = first.to_hyperedge.flatten(0, 1)  # (r · heads, units)
             shape = (-1, *to_hyperedge.shape)
             e_term = grouped_product(e.view(shape), to_hyperedge.unsqueeze(-1))
@@ -264,7 +279,7 @@ class DAHGNN(nn.Module):
         return first, second
 
     def project(
-        self, rows: Tensor, factors: Sequence[Factor], drop: DropUnits | None, site: int
+        self, rows: Rows, factors: Sequence[Factor], drop: DropUnits | None, site: int
     ) -> tuple[Tensor, ...]:
         """Return products of rows behind what stands at one of the four sites of dropout.
 
@@ -275,5 +290,8 @@ class DAHGNN(nn.Module):
             if isinstance(drop, CounterDropout):
                 mask = drop.mask(rate, site)
             else:
+                rows = rows.rows() if isinstance(rows, Convolved) else rows
                 rows, activation = drop(elu(rows) if activation else rows, rate, site), False
+        if isinstance(rows, Convolved):
+            return rows.products(factors, activation=activation, mask=mask)
         return activated_products(rows, factors, activation=activation, mask=mask)

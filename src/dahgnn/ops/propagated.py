@@ -112,12 +112,14 @@ class PropagatedFeatures:
         """The transposed matrix, in the order in which the gradient reads it."""
         return self.matrix.T if self.matrix.is_cuda else self.matrix.T.contiguous()
 
-    def __matmul__(self, weight: Tensor) -> Tensor:
+    def along(self, weight: Tensor) -> Tensor:
+        """Return what the matrix is multiplied with in place of a weight (d, columns) of all features."""
         if self.used is not None:
             weight = weight.index_select(0, self.used)
-        if self.directions is not None:
-            weight = self.directions.T @ weight
-        return cast(Tensor, _FixedProduct.apply(self, weight))
+        return weight if self.directions is None else self.directions.T @ weight
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        return cast(Tensor, _FixedProduct.apply(self, self.along(weight)))
 
 
 def _in_columns(

@@ -21,6 +21,32 @@ struct ActivatedRows {
             to += size, stays += size;
         }
     }
+    // Lets ``count`` rows from ``number`` on pass ELU and dropout where they stand. Units that fall become zeros with a
+    // sign, which no other number does: nothing that stays is one, as adding zero takes the sign away.
+    INLINE void activate_here(int64_t number, int64_t count, T* some, int8_t* stays) const {
+        constexpr int N = lanes<T>;
+        using V = Vector<T, N>;
+        const int64_t size = count * inner;
+        if (dropping.seeds) dropping.decide(0, number * inner, size, stays);
+        const T scale = dropping.seeds ? dropping.scale<T>() : T(1);
+        for (int64_t j = 0; j < size; j += N) {
+            const V given = load<V>(some + j), active = (activation ? elu<T, N>(given) : given) * scale + T(0);
+            store(some + j, dropping.seeds ? mark<T, N>(active, stays + j) : active);
+        }
+    }
+    // Multiplies a gradient of such numbers by the slope of both.
+    INLINE void multiply_marked_slopes(const T* active, int64_t size, T* gradient) const {
+        constexpr int N = lanes<T>;
+        using V = Vector<T, N>;
+        using M = Vector<Integer<T>, N>;
+        const T scale = dropping.seeds ? dropping.scale<T>() : T(1);
+        for (int64_t j = 0; j < size; j += N) {
+            const V behind = load<V>(active + j);
+            const V slope = activation ? smaller<V>(V{}, behind) + scale : V{} + scale;
+            const M stays = reinterpret_cast<M>(behind) != reinterpret_cast<M>(-V{});
+            store(gradient + j, reinterpret_cast<V>(reinterpret_cast<M>(slope) & stays) * load<V>(gradient + j));
+        }
+    }
     // Multiplies a gradient of numbers behind ELU and dropout, which stand in ``active``, by the slope of both.
     INLINE void multiply_slopes(const T* active, const int8_t* stays, int64_t size, T* gradient) const {
         constexpr int N = lanes<T>;

@@ -38,6 +38,7 @@ constexpr bool PAIRS = false;  // whether an instruction multiplies pairs of bfl
 #include "distances.inl"
 #include "matrices.inl"
 #include "activated.inl"
+#include "convolved.inl"
 #include "trees.inl"
 #include "lowest.inl"
 }
@@ -58,6 +59,7 @@ constexpr bool PAIRS = false;
 #include "distances.inl"
 #include "matrices.inl"
 #include "activated.inl"
+#include "convolved.inl"
 #include "trees.inl"
 #include "lowest.inl"
 }
@@ -76,6 +78,7 @@ constexpr bool PAIRS = false;
 #include "distances.inl"
 #include "matrices.inl"
 #include "activated.inl"
+#include "convolved.inl"
 #include "trees.inl"
 #include "lowest.inl"
 }
@@ -226,6 +229,28 @@ EXPORT(double, float64)
 void dahgnn_product_float32(int threads, int64_t rows, int64_t inner, int64_t columns, const float* a,
                             const float* b, float* c) {
     DISPATCH(product(threads, rows, inner, columns, a, b, c))
+}
+
+void dahgnn_convolved_product_float32(int threads, int64_t rows, int64_t inner, int64_t hidden, int64_t outer,
+                                      int activation, const int64_t* seeds, const int64_t* epochs, int64_t site,
+                                      double rate, const int64_t* numbers, const float* features, const float* first,
+                                      const float* second, float* between, float* output) {
+    DISPATCH(convolved_product(threads,
+                               {rows, inner, hidden, outer, activation != 0, {seeds, epochs, site, rate, numbers},
+                                features, first, second},
+                               between, output))
+}
+
+void dahgnn_convolved_product_backward_float32(int threads, int64_t rows, int64_t inner, int64_t hidden,
+                                               int64_t outer, int activation, const int64_t* seeds,
+                                               const int64_t* epochs, int64_t site, double rate,
+                                               const int64_t* numbers, const float* features, const float* second,
+                                               const float* between, const float* gradient, float* first_gradient,
+                                               float* second_gradient) {
+    DISPATCH(convolved_product_backward(threads,
+                                        {rows, inner, hidden, outer, activation != 0,
+                                         {seeds, epochs, site, rate, numbers}, features, nullptr, second},
+                                        between, gradient, first_gradient, second_gradient))
 }
 
 void dahgnn_tree_means_float32(int threads, int64_t count, int64_t width, int64_t nodes, int64_t parts,

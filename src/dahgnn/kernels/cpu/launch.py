@@ -232,6 +232,48 @@ def activated_product_backward(
     return rows_gradient, weights_gradient
 
 
+def convolved_product(
+    matrix: Tensor, weight: Tensor, second: Tensor, activation: bool, mask: Mask | None
+) -> tuple[Tensor, Tensor]:
+    """Multiply rows with a weight, and what comes behind ELU and dropout with a second one.
+
+    Parameters
+    ----------
+    matrix, weight, second : Tensor of float32, (n, d), (d, hidden), (hidden, outer)
+        The hidden columns are a multiple of 32, see `supports_product`.
+    activation, mask
+        See `activated_product`; the mask names no rows.
+
+    Returns
+    -------
+    products : Tensor, (n, outer)
+    between : Tensor, (n, hidden)
+        What the second weight was multiplied with. Units that fell are zeros with a sign, and no others are.
+    """
+    weight, second = weight.contiguous(), second.contiguous()
+    shape = (*matrix.shape, *second.shape)
+    between, products = (new_tensor(matrix, len(matrix), columns) for columns in second.shape)
+    _call(
+        "convolved_product", matrix.dtype, *shape, *_activation(activation, mask, None)[:-1],
+        matrix, weight, second, between, products,
+    )  # fmt: skip
+    return products, between
+
+
+def convolved_product_backward(
+    gradient: Tensor, matrix: Tensor, between: Tensor, second: Tensor, activation: bool, mask: Mask | None
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of the weight and of the second one; see `convolved_product`."""
+    gradient, second = gradient.contiguous(), second.contiguous()
+    first_gradient, second_gradient = second.new_empty(matrix.shape[1], len(second)), torch.empty_like(second)
+    _call(
+        "convolved_product_backward", matrix.dtype, *matrix.shape, *second.shape,
+        *_activation(activation, mask, None)[:-1], matrix, second, between, gradient, first_gradient,
+        second_gradient,
+    )  # fmt: skip
+    return first_gradient, second_gradient
+
+
 def _activation(
     activation: bool, mask: Mask | None, chosen: Tensor | None
 ) -> tuple[Tensor | float | None, ...]:
