@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from dahgnn.kernels.protocol import ALL, Reached
 from dahgnn.ops.backend import product_kernel_for
 
 # The weights of r networks of one kind by name, each (r, …).
@@ -41,9 +42,18 @@ class SelectiveFolded(Folded, Protocol):
     """Computes logits from weights, and if some nodes are chosen no others than theirs."""
 
     def __call__(
-        self, weights: Weights, drop: DropUnits, *, evaluate: bool = True, nodes: Tensor | None = None
+        self,
+        weights: Weights,
+        drop: DropUnits,
+        *,
+        evaluate: bool = True,
+        nodes: Tensor | None = None,
+        reached: tuple[Reached, Reached] = (ALL, ALL),
     ) -> tuple[Tensor, Tensor]:
-        """Return the logits as `Folded` does, those of s different nodes being (s, r, n_classes)."""
+        """Return the logits as `Folded` does, those of s different nodes being (s, r, n_classes).
+
+        If it is told what `reached_from` says of these nodes, it keeps less for the gradient.
+        """
 
 
 # Columns of the features that are propagated at a time.

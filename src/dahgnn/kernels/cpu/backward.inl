@@ -80,7 +80,8 @@ void open_nodes(Reverse<T, G, U>& group, const Backward<T>& call, int64_t begin,
         const int64_t i = call.receiver(number);
         T *const packet = group.node_target(i), *const to_node = group.to_node + i * G;
         group.read(call.nodes_gradient, number, packet);
-        group.active_nodes[i] = any_nonzero<T, G, U>(layout, packet);
+        const T* const sums = group.sums_of_receiver(number);
+        group.active_nodes[i] = sums && any_nonzero<T, G, U>(layout, packet);
         if (!group.active_nodes[i]) {
             write_no_target<T, G, U>(layout, packet);
             std::fill_n(to_node, G, T(0));
@@ -89,7 +90,7 @@ void open_nodes(Reverse<T, G, U>& group, const Backward<T>& call, int64_t begin,
         std::fill(packet + layout.row(), packet + layout.packet(), T(0));
         if (call.activation) group.read(call.new_nodes, number, output.data());
         write_target<T, G, U>(group, call.activation ? output.data() : nullptr,
-                              group.node_sums + number * layout.sums(), group.node(i) + layout.row() + 2 * G, packet,
+                              sums, group.node(i) + layout.row() + 2 * G, packet,
                               to_node);
     }
 }
@@ -165,13 +166,14 @@ void turn_hyperedges(Reverse<T, G, U>& group, const Backward<T>& call, int64_t b
             any |= any_nonzero<T, G, U>(layout, given.data());
             for (int64_t j = 0; j < layout.row(); ++j) packet[j] += given.data()[j];
         }
+        const T* const sums = group.sums_of_hyperedge(k);
+        any = any && sums;
         group.active_hyperedges[k] = any;
         if (any) {
             std::fill(packet + layout.row(), packet + layout.packet(), T(0));
             add_row<T, G, U>(layout, from_share, group.vector(2), packet);
             add_row<T, G, U>(layout, from_share, source, vectors_gradient + 2 * layout.row());
-            write_target<T, G, U>(group, source, group.hyperedge_sums + k * layout.sums(),
-                                  source + layout.row() + 2 * G, packet, to_share);
+            write_target<T, G, U>(group, source, sums, source + layout.row() + 2 * G, packet, to_share);
         } else {
             write_no_target<T, G, U>(layout, packet);
         }
@@ -245,7 +247,7 @@ template <typename T>
 void messages_backward(const Backward<T>& call) {
     for_groups(call.heads, call.units, [&](auto layout, int64_t first) {
         using L = decltype(layout);
-        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges, call.receivers);
+        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges, call.kept_targets());
         backward_group<T, L::HEADS, L::UNITS>(call, first, kept);
     });
 }

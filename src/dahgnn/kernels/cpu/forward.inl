@@ -202,14 +202,21 @@ INLINE void weigh(Target<T, G>& target, T* heads) {
     store_heads<T, G>(heads + 2 * G, fold<T, N, G>(loss, add) * inverse);
 }
 
-// Sums by weights and by weighted losses.
+// Sums by weights, and for the gradient by weighted losses.
 template <typename T, int G, int U>
-INLINE void sum_rows(const Layout<G, U>& layout, const Target<T, G>& target, T* room, T* sums) {
+INLINE void sum_rows(const Layout<G, U>& layout, const Target<T, G>& target, bool with_losses, T* room, T* sums) {
     if (target.quads.count == 0) {
         std::fill(sums, sums + layout.sums(), T(0));
         return;
     }
-    Sum<T, G, U> sum(layout, room), loss(layout, room + layout.row());
+    Sum<T, G, U> sum(layout, room);
+    if (!with_losses) {
+        for (int64_t quad = 0; quad < target.quads.count; ++quad)
+            sum.add(target.scores.data() + quad * 4 * G, target.quads.packets.data() + 4 * quad);
+        sum.write(layout, target.inverse, sums);
+        return;
+    }
+    Sum<T, G, U> loss(layout, room + layout.row());
     for (int64_t quad = 0; quad < target.quads.count; ++quad) {
         sum.add(target.scores.data() + quad * 4 * G, target.quads.packets.data() + 4 * quad);
         loss.add(target.losses.data() + quad * 4 * G, target.quads.packets.data() + 4 * quad);
@@ -219,11 +226,12 @@ INLINE void sum_rows(const Layout<G, U>& layout, const Target<T, G>& target, T* 
 }
 
 // Sums the sources of some targets by attention, (4) to (8), before the activation. The gradient of a target's share
-// needs the same sum with what the LeakyReLU takes from each coefficient: 1 - slope where the score is negative.
+// needs the same sum with what the LeakyReLU takes from each coefficient: 1 - slope where the score is negative. What
+// it needs goes to ``kept`` where there is such a place, and the sums of the other targets into the room.
 template <typename T, int G, int U>
 INLINE void attend(const Group<T, G, U>& group, const T* packets, int64_t nobody, const T* scales,
                    const Segments& segments, const int64_t* numbers, int64_t count, const T* receivers,
-                   Target<T, G>* targets, T* room, T* sums) {
+                   Target<T, G>* targets, T* room, T* const* kept, const T** sums) {
     const auto& layout = group.layout;
     for (int64_t j = 0; j < count; ++j)
         targets[j].quads.list(segments, numbers[j], nullptr, packets, layout.packet(), nobody);
@@ -231,8 +239,15 @@ INLINE void attend(const Group<T, G, U>& group, const T* packets, int64_t nobody
         const T* const share = receivers + numbers[j] * layout.packet() + layout.row() + 2 * G;
         score<T, G, U>(group, scales, share, targets[j]);
     }
-    for (int64_t j = 0; j < count; ++j) weigh<T, G>(targets[j], sums + j * layout.sums() + 2 * layout.row());
-    for (int64_t j = 0; j < count; ++j) sum_rows<T, G, U>(layout, targets[j], room, sums + j * layout.sums());
+    T* to[BATCH];
+    for (int64_t j = 0; j < count; ++j) {
+        to[j] = kept[j] ? kept[j] : room + (j + 1) * layout.sums();
+        weigh<T, G>(targets[j], to[j] + 2 * layout.row());
+    }
+    for (int64_t j = 0; j < count; ++j) {
+        sum_rows<T, G, U>(layout, targets[j], kept[j] != nullptr, room, to[j]);
+        sums[j] = to[j];
+    }
 }
 
 template <typename T, int G, int U>
@@ -249,22 +264,24 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
     Extremes<T, G> seen;
     Target<T, G> targets[BATCH];
     Buffer<T> room;
-    room.fit(2 * layout.row());
+    room.fit((1 + BATCH) * layout.sums());
     for (; begin < end; begin += BATCH) {
         const int64_t count = std::min(BATCH, end - begin);
-        T* const sums = group.hyperedge_sums + begin * layout.sums();
         int64_t numbers[BATCH];
+        T* kept[BATCH];
+        const T* sums[BATCH];
         for (int64_t k = begin; k < begin + count; ++k) {
             T* const record = group.hyperedge(k) + layout.row();
             std::fill(record, group.hyperedge(k + 1), T(0));
             store_heads<T, G>(record + 2 * G, group.read_term(call.e_term, k));
             numbers[k - begin] = k;
+            kept[k - begin] = group.sums_of_hyperedge(k);
         }
         attend<T, G, U>(group, group.node_packets, call.nodes, group.scales, call.by_hyperedge, numbers, count,
-                        group.hyperedge_packets, targets, room.data(), sums);
+                        group.hyperedge_packets, targets, room.data(), kept, sums);
         for (int64_t j = 0; j < count; ++j) {
             T *const packet = group.hyperedge(begin + j), *const record = packet + layout.row();
-            activate<T, G, U>(layout, sums + j * layout.sums(), packet);
+            activate<T, G, U>(layout, sums[j], packet);
             group.write(packet, call.new_hyperedges, begin + j);
             GroupVector<T, G> products[Group<T, G, U>::PARTS];
             multiply_rows<T, G, U>(layout, {packet, packet, packet, packet}, {vector, vector, vector, vector},
@@ -285,16 +302,20 @@ void attend_hyperedges(const Group<T, G, U>& group, const Forward<T>& call, int6
     const auto& layout = group.layout;
     Target<T, G> targets[BATCH];
     Buffer<T> room, activated;
-    room.fit(2 * layout.row()), activated.fit(layout.row());
+    room.fit((1 + BATCH) * layout.sums()), activated.fit(layout.row());
     for (; begin < end; begin += BATCH) {
         const int64_t count = std::min(BATCH, end - begin);
-        T* const sums = group.node_sums + begin * layout.sums();
         int64_t numbers[BATCH];
-        for (int64_t j = 0; j < count; ++j) numbers[j] = call.receiver(begin + j);
-        attend<T, G, U>(group, group.hyperedge_packets, call.hyperedges, group.scales + 2 * G, call.by_node, numbers,
-                        count, group.node_packets, targets, room.data(), sums);
+        T* kept[BATCH];
+        const T* sums[BATCH];
         for (int64_t j = 0; j < count; ++j) {
-            const T* row = sums + j * layout.sums();
+            numbers[j] = call.receiver(begin + j);
+            kept[j] = group.sums_of_receiver(begin + j);
+        }
+        attend<T, G, U>(group, group.hyperedge_packets, call.hyperedges, group.scales + 2 * G, call.by_node, numbers,
+                        count, group.node_packets, targets, room.data(), kept, sums);
+        for (int64_t j = 0; j < count; ++j) {
+            const T* row = sums[j];
             if (call.activation) {
                 activate<T, G, U>(layout, row, activated.data());
                 row = activated.data();
@@ -347,7 +368,7 @@ template <typename T>
 void messages_forward(const Forward<T>& call) {
     for_groups(call.heads, call.units, [&](auto layout, int64_t first) {
         using L = decltype(layout);
-        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges, call.receivers);
+        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges, call.kept_targets());
         forward_group<T, L::HEADS, L::UNITS>(call, first, kept);
     });
 }

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dahgnn.kernels.cpu.memory import new_tensor
 from dahgnn.kernels.incidence import Incidence, Segments
-from dahgnn.kernels.protocol import Forest, Mask, MessageSettings, Vectors
+from dahgnn.kernels.protocol import Forest, Mask, MessageSettings, Places, Vectors
 
 _SUFFIXES = {torch.float32: "float32", torch.float64: "float64"}
 
@@ -297,7 +297,7 @@ def messages_forward(
     chosen = settings.chosen
     nodes = new_tensor(wx, len(wx) if chosen is None else len(chosen), *wx.shape[1:])
     hyperedges = new_tensor(wx, len(e_term), *wx.shape[1:])
-    sizes = _message_sizes(wx, e_term, len(nodes))
+    sizes = _message_sizes(wx, e_term, _kept_targets(len(nodes), len(e_term), settings))
     kept, scratch = new_tensor(wx, sizes[0]), new_tensor(wx, sizes[1])
     around = (None, None) if neighbours is None else (neighbours.offsets, neighbours.indices)
     delta = 0.0 if settings.delta is None else float(settings.delta)
@@ -326,7 +326,7 @@ def messages_backward(
     del hyperedges  # they are among what was kept
     wx, e_term = wx.contiguous(), e_term.contiguous()
     gradients = new_tensor(wx, *wx.shape), new_tensor(wx, *e_term.shape), wx.new_empty(3, *wx.shape[1:])
-    scratch = new_tensor(wx, _message_sizes(wx, e_term, len(nodes))[2])
+    scratch = new_tensor(wx, _message_sizes(wx, e_term, 0)[2])
     _call(
         "messages_backward", wx.dtype,
         *_messages(wx, e_term, vectors, to_hyperedges.forward, to_nodes.forward, settings),
@@ -350,7 +350,7 @@ def attend(
     # Nodes that send to hyperedges, and none that receives: half of a whole pass.
     values, target = values.contiguous(), target.contiguous()
     sums = new_tensor(values, len(target), *values.shape[1:])
-    sizes = _message_sizes(values, target, 0)
+    sizes = _message_sizes(values, target, len(target))
     kept = new_tensor(values, sizes[0])
     _call(
         "messages_forward", values.dtype, *_one_way(values, vector, target, incidence, slope),
@@ -419,13 +419,28 @@ def _messages(
     sizes = len(wx), *e_term.shape, wx.shape[2]
     receivers = len(wx) if settings.chosen is None else len(settings.chosen)
     rows = wx, e_term, torch.stack(vectors)
-    return *sizes, settings.slope, settings.activation, *lists, *rows, receivers, _contiguous(settings.chosen)
+    kept = *_kept(settings.kept_nodes, receivers), *_kept(settings.kept_hyperedges, len(e_term))
+    chosen = receivers, _contiguous(settings.chosen)
+    return *sizes, settings.slope, settings.activation, *lists, *rows, *chosen, *kept
 
 
-def _message_sizes(wx: Tensor, e_term: Tensor, receivers: int) -> list[int]:
-    """Return how many numbers are kept for the gradient, and how many each direction needs for itself."""
+def _kept(places: Places | None, targets: int) -> tuple[int, Tensor | None]:
+    """Return of how many targets sums are kept, and their places."""
+    return (targets, None) if places is None else (places.count, places.of.contiguous())
+
+
+def _kept_targets(receivers: int, hyperedges: int, settings: MessageSettings) -> int:
+    """Return how many receivers and hyperedges have their sums kept."""
+    return _kept(settings.kept_nodes, receivers)[0] + _kept(settings.kept_hyperedges, hyperedges)[0]
+
+
+def _message_sizes(wx: Tensor, e_term: Tensor, targets: int) -> list[int]:
+    """Return how many numbers are kept for the gradient, and how many each direction needs for itself.
+
+    The first depends on how many targets have their sums kept.
+    """
     sizes = (ctypes.c_int64 * 3)()
-    counts = len(wx), len(e_term), receivers, *wx.shape[1:]
+    counts = len(wx), len(e_term), targets, *wx.shape[1:]
     _loaded().dahgnn_message_sizes(*map(ctypes.c_int64, counts), sizes)
     return list(sizes)
 

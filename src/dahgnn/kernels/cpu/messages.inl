@@ -36,18 +36,18 @@ void for_groups(int64_t heads, int64_t units, Work work) {
             work(Layout<1, 0>{units}, head);
 }
 
-// Numbers of a group that the gradient needs, see Group.
+// Numbers of a group that the gradient needs, see Group; ``targets`` are those whose sums are kept.
 template <typename L>
-int64_t kept_size(const L& layout, int64_t nodes, int64_t hyperedges, int64_t receivers) {
-    return 16 + (nodes + hyperedges + 2) * layout.packet() + (receivers + hyperedges) * layout.sums();
+int64_t kept_size(const L& layout, int64_t nodes, int64_t hyperedges, int64_t targets) {
+    return 16 + (nodes + hyperedges + 2) * layout.packet() + targets * layout.sums();
 }
 
 // Numbers that a call needs: to keep for the gradient, and for its own use in either direction.
-inline void message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, int64_t heads, int64_t units,
+inline void message_sizes(int64_t nodes, int64_t hyperedges, int64_t targets, int64_t heads, int64_t units,
                           int64_t* sizes) {
     std::fill(sizes, sizes + 3, 0);
     for_groups(heads, units, [&](auto layout, int64_t) {
-        sizes[0] += kept_size(layout, nodes, hyperedges, receivers);
+        sizes[0] += kept_size(layout, nodes, hyperedges, targets);
         sizes[1] = (nodes + 1) * layout.direction();
         sizes[2] = (nodes + hyperedges + 2) * layout.packet() + nodes * layout.HEADS;
     });
@@ -57,6 +57,14 @@ struct Segments {
     const int64_t *offsets, *indices;
     int64_t count(int64_t segment) const { return offsets[segment + 1] - offsets[segment]; }
     const int64_t* of(int64_t segment) const { return indices + offsets[segment]; }
+};
+
+// Which targets can get a gradient, and so have their sums kept: the places of these, negative for the others; without
+// places all targets in their order.
+struct Kept {
+    int64_t count;
+    const int32_t* places;
+    int64_t place(int64_t target) const { return places ? places[target] : target; }
 };
 
 // A call of either direction, on all heads.
@@ -71,7 +79,9 @@ struct Messages {
     const T* vectors;       // (3, heads, units): from node, to node, from hyperedge
     int64_t receivers;      // nodes that get sums: all of them, or different ones that are chosen
     const int64_t* chosen;
+    Kept kept_receivers, kept_hyperedges;
     int64_t receiver(int64_t number) const { return chosen ? chosen[number] : number; }
+    int64_t kept_targets() const { return kept_receivers.count + kept_hyperedges.count; }
 };
 
 // Vectors of a group: of a row, or of a quad's scores.
@@ -129,7 +139,7 @@ INLINE void copy_out(const Layout<G, U>& layout, int64_t heads, const T* row, T*
 //   scales            least density and factor, of nodes and of hyperedges
 //   node_packets      wx; product with one vector, density, product with another
 //   hyperedge_packets Ẽ; product with a vector, density, We's share
-//   …_sums            see Layout; of nodes, those of the receivers
+//   …_sums            see Layout; of receivers and of hyperedges, those that are kept
 template <typename T, int G, int U>
 struct Group {
     static constexpr int L = group_lanes<T, G>, PARTS = 4 * G / L;  // vectors of a quad's scores
@@ -137,7 +147,7 @@ struct Group {
     const Messages<T>& call;
     Layout<G, U> layout;
     int64_t first, heads;
-    T *scales, *node_packets, *hyperedge_packets, *node_sums, *hyperedge_sums;
+    T *scales, *node_packets, *hyperedge_packets, *receiver_sums, *hyperedge_sums;
     Buffer<T> vectors;
 
     Group(const Messages<T>& call, int64_t first, T* kept)
@@ -145,8 +155,8 @@ struct Group {
         scales = kept;
         node_packets = scales + 16;
         hyperedge_packets = node_packets + (call.nodes + 1) * layout.packet();
-        node_sums = hyperedge_packets + (call.hyperedges + 1) * layout.packet();
-        hyperedge_sums = node_sums + call.receivers * layout.sums();
+        receiver_sums = hyperedge_packets + (call.hyperedges + 1) * layout.packet();
+        hyperedge_sums = receiver_sums + call.kept_receivers.count * layout.sums();
         vectors.fit(3 * layout.row());
         for (int v = 0; v < 3; ++v)
             copy_in<T, G, U>(layout, heads, call.vectors + (v * call.heads + first) * call.units, vector(v));
@@ -154,6 +164,9 @@ struct Group {
     T* vector(int number) const { return vectors.data() + number * layout.row(); }
     T* node(int64_t i) const { return node_packets + i * layout.packet(); }
     T* hyperedge(int64_t k) const { return hyperedge_packets + k * layout.packet(); }
+    // The kept sums of a target, or nothing.
+    T* sums_of_receiver(int64_t number) const { return find(call.kept_receivers, number, receiver_sums); }
+    T* sums_of_hyperedge(int64_t k) const { return find(call.kept_hyperedges, k, hyperedge_sums); }
     // Reads or writes the group's part of a row (…, heads, units) or of shares (…, heads).
     INLINE void read(const T* rows, int64_t number, T* row) const {
         copy_in<T, G, U>(layout, heads, rows + (number * call.heads + first) * call.units, row);
@@ -170,6 +183,12 @@ struct Group {
     }
     INLINE void write_term(const T* share, T* shares, int64_t number) const {
         for (int h = 0; h < heads; ++h) shares[number * call.heads + first + h] = share[h];
+    }
+
+   private:
+    T* find(const Kept& kept, int64_t target, T* sums) const {
+        const int64_t place = kept.place(target);
+        return place < 0 ? nullptr : sums + place * layout.sums();
     }
 };
 
