@@ -2,19 +2,6 @@
 // in one pass. What lies between the two products never leaves the caches but once, for the gradient: there it stands
 // behind ELU and dropout, and units that fell are zeros with a sign, so that neither is computed anew.
 
-// Numbers go past the caches where they are far more than these hold: so they are not read first, to be written.
-INLINE void stream(float* to, const float* from, int64_t count) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    if constexpr (LANES == 16) {
-        if (count % 16 == 0 && reinterpret_cast<uintptr_t>(to) % 64 == 0) {
-            for (int64_t j = 0; j < count; j += 16) _mm512_stream_ps(to + j, _mm512_loadu_ps(from + j));
-            return;
-        }
-    }
-#endif
-    copy(to, from, count);
-}
-
 INLINE void fetch(const float* from, int64_t count) {
     for (int64_t j = 0; j < count; j += 16) __builtin_prefetch(from + j, 0, 2);
 }
@@ -83,6 +70,9 @@ inline void convolved_product(int threads, const Convolved& call, float* between
     });
 }
 
+// Rows between two looks at the sums of a gradient, which go to registers and back.
+constexpr int64_t MANY = 2 * PRODUCT_BLOCK;
+
 // Gradients of both weights.
 inline void convolved_product_backward(int threads, const Convolved& call, const float* between,
                                        const float* gradient, float* first_gradient, float* second_gradient) {
@@ -95,10 +85,10 @@ inline void convolved_product_backward(int threads, const Convolved& call, const
         for (int64_t o = 0; o < outer; ++o) back[o * hidden + j] = call.second[j * outer + o];
     parallel(call.rows < SHARED_ROWS ? 1 : threads, call.rows, share, [&](int64_t begin, int64_t end) {
         Buffer<float> room;
-        room.fit(PRODUCT_BLOCK * hidden);
+        room.fit(MANY * hidden);
         float* const sums = partial.data() + begin / share * size;
-        for (int64_t i = begin; i < end; i += PRODUCT_BLOCK) {
-            const int64_t count = std::min(PRODUCT_BLOCK, end - i), next = std::min(PRODUCT_BLOCK, end - i - count);
+        for (int64_t i = begin; i < end; i += MANY) {
+            const int64_t count = std::min(MANY, end - i), next = std::min(MANY, end - i - count);
             fetch(call.features + (i + count) * inner, next * inner);
             fetch(between + (i + count) * hidden, next * hidden);
             fetch(gradient + (i + count) * outer, next * outer);

@@ -147,11 +147,13 @@ struct Group {
     const Messages<T>& call;
     Layout<G, U> layout;
     int64_t first, heads;
+    bool large;  // more than the caches hold
     T *scales, *node_packets, *hyperedge_packets, *receiver_sums, *hyperedge_sums;
     Buffer<T> vectors;
 
     Group(const Messages<T>& call, int64_t first, T* kept)
         : call(call), layout{call.units}, first(first), heads(std::min<int64_t>(G, call.heads - first)) {
+        large = (call.nodes + call.hyperedges) * layout.packet() * static_cast<int64_t>(sizeof(T)) >= LARGE;
         scales = kept;
         node_packets = scales + 16;
         hyperedge_packets = node_packets + (call.nodes + 1) * layout.packet();
@@ -164,6 +166,13 @@ struct Group {
     T* vector(int number) const { return vectors.data() + number * layout.row(); }
     T* node(int64_t i) const { return node_packets + i * layout.packet(); }
     T* hyperedge(int64_t k) const { return hyperedge_packets + k * layout.packet(); }
+    // Writes whole lines that will be read much later.
+    INLINE void put(T* to, const T* from, int64_t count) const {
+        if (large)
+            stream(to, from, count);
+        else
+            copy(to, from, count);
+    }
     // The kept sums of a target, or nothing.
     T* sums_of_receiver(int64_t number) const { return find(call.kept_receivers, number, receiver_sums); }
     T* sums_of_hyperedge(int64_t k) const { return find(call.kept_hyperedges, k, hyperedge_sums); }
@@ -172,7 +181,14 @@ struct Group {
         copy_in<T, G, U>(layout, heads, rows + (number * call.heads + first) * call.units, row);
     }
     INLINE void write(const T* row, T* rows, int64_t number) const {
-        copy_out<T, G, U>(layout, heads, row, rows + (number * call.heads + first) * call.units);
+        T* const to = rows + (number * call.heads + first) * call.units;
+        if (G == 4 && U == 8 && heads == 4) {
+            alignas(64) T whole[32];
+            copy_out<T, G, U>(layout, heads, row, whole);
+            put(to, whole, 32);
+        } else {
+            copy_out<T, G, U>(layout, heads, row, to);
+        }
     }
     INLINE V read_term(const T* shares, int64_t number) const {
         const T* const share = shares + number * call.heads + first;
@@ -336,12 +352,12 @@ struct Quads {
         if (packets.size() < static_cast<size_t>(all + 4)) packets.resize(2 * (all + 4));
         const T** const list = packets.data();
         int64_t listed = 0;
-        for (int64_t t = 0; t < all; ++t) {
-            if (active && !active[indices[t]]) continue;
+        for (int64_t t = 0; t < all; ++t) {  // without a branch, which nobody could foresee
             list[listed] = first + indices[t] * stride;
-            for (int64_t j = 0; j < stride; j += 64 / sizeof(T)) __builtin_prefetch(list[listed] + j);
-            ++listed;
+            listed += active ? active[indices[t]] : 1;
         }
+        for (int64_t t = 0; t < listed; ++t)
+            for (int64_t j = 0; j < stride; j += 64 / sizeof(T)) __builtin_prefetch(list[t] + j);
         count = (listed + 3) / 4;
         for (; listed < 4 * count; ++listed) list[listed] = first + nobody * stride;
     }
