@@ -136,7 +136,7 @@ void sum_similarities(const Group<T, G, U>& group, const Forward<T>& call, int64
 }
 
 // Targets go through the steps of the work a few at a time, so that the processor need not wait for each.
-constexpr int64_t BATCH = 4;
+constexpr int64_t BATCH = 2;
 
 // A target on its way: its sources; their scores, then weights, and what the LeakyReLU takes from these.
 template <typename T, int G>
@@ -239,12 +239,9 @@ INLINE T* sums_in(const L& layout, T* room, int64_t number) {
 // needs the same sum with what the LeakyReLU takes from each coefficient: 1 - slope where the score is negative. What
 // it needs goes to ``kept`` where there is such a place, and all sums into the room.
 template <typename T, int G, int U>
-INLINE void attend(const Group<T, G, U>& group, const T* packets, int64_t nobody, const T* scales,
-                   const Segments& segments, const int64_t* numbers, int64_t count, const T* const* shares,
+INLINE void attend(const Group<T, G, U>& group, const T* scales, int64_t count, const T* const* shares,
                    Target<T, G>* targets, T* room, T* const* kept) {
     const auto& layout = group.layout;
-    for (int64_t j = 0; j < count; ++j)
-        targets[j].quads.list(segments, numbers[j], nullptr, packets, layout.packet(), nobody);
     for (int64_t j = 0; j < count; ++j) score<T, G, U>(group, scales, shares[j], targets[j]);
     for (int64_t j = 0; j < count; ++j) weigh<T, G>(targets[j], sums_in(layout, room, j) + 2 * layout.row());
     for (int64_t j = 0; j < count; ++j) {
@@ -266,23 +263,29 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
     const auto& layout = group.layout;
     const T* const vector = group.vector(2);
     Extremes<T, G> seen;
-    Target<T, G> targets[BATCH];
+    Target<T, G> all[2 * BATCH];  // of a batch and of the next one, whose packets come from memory meanwhile
+    const auto list = [&](int64_t first) {
+        for (int64_t k = first; k < std::min(first + BATCH, end); ++k)
+            all[k % (2 * BATCH)].quads.list(call.by_hyperedge, k, nullptr, group.node_packets, layout.packet(),
+                                            call.nodes);
+    };
+    list(begin);
     Buffer<T> room, packets;
     room.fit((1 + BATCH) * layout.sums()), packets.fit(BATCH * layout.packet());
     for (; begin < end; begin += BATCH) {
         const int64_t count = std::min(BATCH, end - begin);
-        int64_t numbers[BATCH];
+        Target<T, G>* const targets = all + begin % (2 * BATCH);
+        list(begin + BATCH);
         T* kept[BATCH];
         const T* shares[BATCH];
         for (int64_t j = 0; j < count; ++j) {
             T* const record = packets.data() + j * layout.packet() + layout.row();
             std::fill(record, record + layout.packet() - layout.row(), T(0));
             store_heads<T, G>(record + 2 * G, group.read_term(call.e_term, begin + j));
-            numbers[j] = begin + j, shares[j] = record + 2 * G;
+            shares[j] = record + 2 * G;
             kept[j] = group.sums_of_hyperedge(begin + j);
         }
-        attend<T, G, U>(group, group.node_packets, call.nodes, group.scales, call.by_hyperedge, numbers, count,
-                        shares, targets, room.data(), kept);
+        attend<T, G, U>(group, group.scales, count, shares, targets, room.data(), kept);
         for (int64_t j = 0; j < count; ++j) {
             T *const packet = packets.data() + j * layout.packet(), *const record = packet + layout.row();
             activate<T, G, U>(layout, sums_in(layout, room.data(), j), packet);
@@ -305,21 +308,26 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
 template <typename T, int G, int U>
 void attend_hyperedges(const Group<T, G, U>& group, const Forward<T>& call, int64_t begin, int64_t end) {
     const auto& layout = group.layout;
-    Target<T, G> targets[BATCH];
+    Target<T, G> all[2 * BATCH];  // as in pass 3
+    const auto list = [&](int64_t first) {
+        for (int64_t number = first; number < std::min(first + BATCH, end); ++number)
+            all[number % (2 * BATCH)].quads.list(call.by_node, call.receiver(number), nullptr,
+                                                 group.hyperedge_packets, layout.packet(), call.hyperedges);
+    };
+    list(begin);
     Buffer<T> room, activated;
     room.fit((1 + BATCH) * layout.sums()), activated.fit(layout.row());
     for (; begin < end; begin += BATCH) {
         const int64_t count = std::min(BATCH, end - begin);
-        int64_t numbers[BATCH];
+        Target<T, G>* const targets = all + begin % (2 * BATCH);
+        list(begin + BATCH);
         T* kept[BATCH];
         const T* shares[BATCH];
         for (int64_t j = 0; j < count; ++j) {
-            numbers[j] = call.receiver(begin + j);
-            shares[j] = group.node(numbers[j]) + layout.row() + 2 * G;
+            shares[j] = group.node(call.receiver(begin + j)) + layout.row() + 2 * G;
             kept[j] = group.sums_of_receiver(begin + j);
         }
-        attend<T, G, U>(group, group.hyperedge_packets, call.hyperedges, group.scales + 2 * G, call.by_node, numbers,
-                        count, shares, targets, room.data(), kept);
+        attend<T, G, U>(group, group.scales + 2 * G, count, shares, targets, room.data(), kept);
         for (int64_t j = 0; j < count; ++j) {
             const T* row = sums_in(layout, room.data(), j);
             if (call.activation) {
