@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from dahgnn.kernels.cpu import launch as cpu_kernels
 from dahgnn.kernels.protocol import Mask
 from dahgnn.ops.backend import compiled_for_cpu
-from dahgnn.ops.fused import Factor, activated_products, leave_zeros_out
+from dahgnn.ops.fused import Factor, activated_products
 from dahgnn.ops.propagated import PropagatedFeatures
 
 
@@ -88,7 +88,6 @@ class _ConvolvedProducts(Function):
         for place, (gradient, some) in enumerate(zip(gradients, ctx.chosen, strict=True)):
             if gradient is None:
                 continue
-            gradient, some = leave_zeros_out(gradient, some)
             part, of_factor = cpu_kernels.convolved_product_backward(
                 gradient.squeeze(1),
                 *((matrix, between) if some is None else (matrix[some], between[some])),

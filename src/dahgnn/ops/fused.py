@@ -104,14 +104,14 @@ class _ActivatedProducts(Function):
         for place in sorted(range(len(weights)), key=lambda place: ctx.chosen[place] is not None):
             gradient = gradients[place]
             if gradient is not None:
-                gradient, chosen = leave_zeros_out(gradient, ctx.chosen[place])
+                gradient, chosen = _leave_zeros_out(gradient, ctx.chosen[place])
                 of_rows, of_weights[place] = cpu_kernels.activated_product_backward(
                     gradient, rows, weights[place], ctx.activation, ctx.mask, chosen, of_rows
                 )
         return (of_rows, None, None, None, *of_weights)
 
 
-def leave_zeros_out(gradient: Tensor, chosen: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def _leave_zeros_out(gradient: Tensor, chosen: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """Choose the rows that have a gradient, (s, groups, outer), if these are few among all.
 
     Where few of many nodes have a label, the gradient of the last layer reaches hardly any of the others.

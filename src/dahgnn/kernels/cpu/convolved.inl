@@ -43,13 +43,13 @@ struct Convolved {
     Dropping dropping;
     const float *features, *first, *second;  // (rows, inner), (inner, hidden), (hidden, outer)
 
-    ActivatedRows<float> between() const { return {1, hidden, activation, dropping, nullptr, nullptr}; }
+    ActivatedRows<float> passing() const { return {1, hidden, activation, dropping, nullptr, nullptr}; }
 };
 
 // Writes what the second product gives, (rows, outer), and what stands between the two, (rows, hidden), unless missing.
 inline void convolved_product(int threads, const Convolved& call, float* between, float* output) {
     const int64_t hidden = call.hidden, outer = call.outer, inner = call.inner;
-    const ActivatedRows<float> rows = call.between();
+    const ActivatedRows<float> rows = call.passing();
     const bool tall = outer % 32 == 0;
     const std::vector<float> padded = pad_matrices(1, hidden, outer, call.second, false);
     parallel(call.rows < SHARED_ROWS ? 1 : threads, call.rows, 4 * PRODUCT_BLOCK, [&](int64_t begin, int64_t end) {
@@ -70,34 +70,65 @@ inline void convolved_product(int threads, const Convolved& call, float* between
     });
 }
 
-// Rows between two looks at the sums of a gradient, which go to registers and back.
+// Rows that are packed for a step of the gradient: so many that its sums, which go to registers and back, are rarely
+// looked at.
 constexpr int64_t MANY = 2 * PRODUCT_BLOCK;
+
+// Rows that have a gradient, one behind the other; the others add nothing.
+struct Packed {
+    const Convolved& call;
+    Buffer<float> features, between, gradient, room;
+    int64_t count = 0;
+
+    explicit Packed(const Convolved& call) : call(call) {
+        features.fit(MANY * call.inner), between.fit(MANY * call.hidden);
+        gradient.fit(MANY * call.outer), room.fit(MANY * call.hidden);
+    }
+    // Takes a row, unless it has no gradient.
+    void take(int64_t row, const float* all_between, const float* all_gradients) {
+        const float* const given = all_gradients + row * call.outer;
+        bool any = false;
+        for (int64_t o = 0; o < call.outer; ++o) any |= given[o] != 0.0f;
+        if (!any) return;
+        copy(gradient.data() + count * call.outer, given, call.outer);
+        copy(features.data() + count * call.inner, call.features + row * call.inner, call.inner);
+        copy(between.data() + count * call.hidden, all_between + row * call.hidden, call.hidden);
+        ++count;
+    }
+    // Adds what the rows that were taken give, (inner and outer, hidden), and lets them go; ``back`` is (outer, hidden).
+    void add(const float* back, float* sums) {
+        const int64_t hidden = call.hidden, outer = call.outer;
+        add_transposed_product(count, outer, hidden, gradient.data(), between.data(), sums + call.inner * hidden);
+        product_block(count, outer, hidden, gradient.data(), back, room.data());
+        call.passing().multiply_marked_slopes(between.data(), count * hidden, room.data());
+        add_transposed_product(count, call.inner, hidden, features.data(), room.data(), sums);
+        count = 0;
+    }
+};
 
 // Gradients of both weights.
 inline void convolved_product_backward(int threads, const Convolved& call, const float* between,
                                        const float* gradient, float* first_gradient, float* second_gradient) {
+    constexpr int64_t AHEAD = 80;  // rows that come from memory meanwhile
     const int64_t hidden = call.hidden, outer = call.outer, inner = call.inner, size = (inner + outer) * hidden;
     const int64_t share = share_of(call.rows);
-    const ActivatedRows<float> rows = call.between();
     std::vector<float> partial((call.rows + share - 1) / share * size);  // (shares, inner and outer, hidden)
     std::vector<float> back(outer * hidden);
     for (int64_t j = 0; j < hidden; ++j)
         for (int64_t o = 0; o < outer; ++o) back[o * hidden + j] = call.second[j * outer + o];
     parallel(call.rows < SHARED_ROWS ? 1 : threads, call.rows, share, [&](int64_t begin, int64_t end) {
-        Buffer<float> room;
-        room.fit(MANY * hidden);
+        Packed packed(call);
         float* const sums = partial.data() + begin / share * size;
-        for (int64_t i = begin; i < end; i += MANY) {
-            const int64_t count = std::min(MANY, end - i), next = std::min(MANY, end - i - count);
-            fetch(call.features + (i + count) * inner, next * inner);
-            fetch(between + (i + count) * hidden, next * hidden);
-            fetch(gradient + (i + count) * outer, next * outer);
-            const float* const active = between + i * hidden;
-            add_transposed_product(count, outer, hidden, gradient + i * outer, active, sums + inner * hidden);
-            product_block(count, outer, hidden, gradient + i * outer, back.data(), room.data());
-            rows.multiply_marked_slopes(active, count * hidden, room.data());
-            add_transposed_product(count, inner, hidden, call.features + i * inner, room.data(), sums);
+        for (int64_t row = begin; row < end; ++row) {
+            if (row + AHEAD < end) {
+                fetch(call.features + (row + AHEAD) * inner, inner);
+                fetch(between + (row + AHEAD) * hidden, hidden);
+                fetch(gradient + (row + AHEAD) * outer, outer);
+            }
+            packed.take(row, between, gradient);
+            if (packed.count == MANY) packed.add(back.data(), sums);
         }
+        packed.add(back.data(), sums);
     });
     std::vector<float> total(size);
     for (size_t part = 0; part < partial.size(); part += size)
