@@ -147,7 +147,7 @@ void turn_hyperedges(Reverse<T, G, U>& group, const Backward<T>& call, int64_t b
     const auto& layout = group.layout;
     Quads<T> lists[2];  // of a hyperedge and of the next one, whose packets come from memory meanwhile
     const auto list = [&](int64_t k) {
-        if (k < end)
+        if (k < end && group.sums_of_hyperedge(k))  // no gradient reaches the others
             lists[k % 2].list(call.by_hyperedge, k, active, group.node_targets, layout.packet(), call.nodes);
     };
     list(begin);
