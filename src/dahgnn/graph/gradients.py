@@ -1,4 +1,4 @@
-"""How far the gradient of some nodes' logits reaches into two layers, so that nothing is kept for the others."""
+"""How far the gradient of some nodes' logits reaches, so that nothing is kept for the other rows."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ def reached_from(nodes: Tensor, hypergraph: Hypergraph) -> tuple[Reached, Reache
     --------
     >>> hypergraph = Hypergraph.from_hyperedges([[0, 1], [1, 2], [2, 3]], n_nodes=4)
     >>> first, second = reached_from(torch.tensor([0]), hypergraph)
-    >>> second.hyperedges.of.tolist(), first.nodes.of.tolist(), first.hyperedges.of.tolist()
-    ([0, -1, -1], [0, 1, -1, -1], [0, 1, -1])
+    >>> second.hyperedges.numbers.tolist()
+    [0, -1, -1]
+    >>> first.nodes.numbers.tolist(), first.hyperedges.numbers.tolist()
+    ([0, 1, -1, -1], [0, 1, -1])
     """
     asked = torch.zeros(hypergraph.n_nodes, device=nodes.device)
     asked[nodes] = 1
     above = _touched(asked, hypergraph.to_hyperedges)
     senders = _touched(above, hypergraph.to_nodes).maximum(asked)
     below = _touched(senders, hypergraph.to_hyperedges)
-    of_above, of_senders, of_below = (Places.where(flags > 0) for flags in (above, senders, below))
+    of_above, of_senders, of_below = (Places.of(flags > 0) for flags in (above, senders, below))
     return Reached(of_senders, of_below), Reached(None, of_above)
 
 

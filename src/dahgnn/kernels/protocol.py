@@ -83,21 +83,21 @@ class Places(NamedTuple):
 
     Attributes
     ----------
-    count : int
+    total : int
         How many they are.
-    of : Tensor of int32, (n,)
+    numbers : Tensor of int32, (n,)
         The number that each of the many has among them, −1 for the others.
     """
 
-    count: int
-    of: Tensor
+    total: int
+    numbers: Tensor
 
     @classmethod
-    def where(cls, flags: Tensor) -> Places:
-        """Number the rows that are flagged, (n,) of bool."""
+    def of(cls, flags: Tensor) -> Places:
+        """Return the numbers of the rows that are flagged, (n,) of bool."""
         numbers = flags.cumsum(0)
-        count = int(numbers[-1]) if len(flags) else 0
-        return cls(count, torch.where(flags, numbers - 1, -1).to(torch.int32))
+        total = int(numbers[-1]) if len(flags) else 0
+        return cls(total, torch.where(flags, numbers - 1, -1).to(torch.int32))
 
 
 class Reached(NamedTuple):

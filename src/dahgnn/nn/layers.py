@@ -355,9 +355,7 @@ class DensityAwareAttention(nn.Module):
         """
         rows = wx.view(len(wx), -1, self.out_features)
         terms, vectors = e_term.flatten(1), weights.vectors()
-        both = pass_messages(
-            rows, terms, vectors, hypergraph, self.config, nodes=chosen, reached=reached
-        )
+        both = pass_messages(rows, terms, vectors, hypergraph, self.config, nodes=chosen, reached=reached)
         nodes, hyperedges = (each.view(len(each), len(weights.weight), -1) for each in both)
         return nodes, hyperedges
 

@@ -426,7 +426,7 @@ def _messages(
 
 def _kept(places: Places | None, targets: int) -> tuple[int, Tensor | None]:
     """Return of how many targets sums are kept, and their places."""
-    return (targets, None) if places is None else (places.count, places.of.contiguous())
+    return (targets, None) if places is None else (places.total, places.numbers.contiguous())
 
 
 def _kept_targets(receivers: int, hyperedges: int, settings: MessageSettings) -> int:
