@@ -6,7 +6,8 @@ from message_cases import attention
 from oracles import assert_close, normal
 
 from dahgnn import Hypergraph
-from dahgnn.kernels.protocol import Vectors
+from dahgnn.graph.gradients import reached_from
+from dahgnn.kernels.protocol import ALL, Vectors
 from dahgnn.nn.messages import pass_messages
 from dahgnn.ops.backend import using
 
@@ -93,5 +94,27 @@ def test_chosen_nodes_get_the_rows_and_the_gradients_that_they_would_get_among_a
         rows = rows[chosen] if nodes is None else rows
         loss = (rows * weight).sum() + hyperedges[3].sum()
         results.append((rows, hyperedges, *torch.autograd.grad(loss, leaves)))
+    for expected, actual in zip(*results, strict=True):
+        assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+@pytest.mark.parametrize(("heads", "units"), [(1, 10), (4, 8), (5, 3)])
+@pytest.mark.parametrize("asked", [(), (3,), (3, 11, 24)])
+def test_what_no_gradient_reaches_need_not_be_kept(backend, heads, units, asked):
+    hypergraph = Hypergraph.from_features(normal(25, 3), k=4)
+    first, second = reached_from(torch.tensor(asked, dtype=torch.long), hypergraph)
+    weight, results = normal(25, heads, units, seed=7), []
+    weight[first.nodes.numbers < 0] = 0
+    for reached in (ALL, first):
+        leaves = [normal(25, heads, units), normal(25, heads, seed=1)]
+        leaves += [normal(heads, units, seed=seed) for seed in (2, 3, 4)]
+        wx, e_term, *vectors = (leaf.requires_grad_() for leaf in leaves)
+        nodes, hyperedges = pass_messages(
+            wx, e_term, Vectors(*vectors), hypergraph, attention(0.1), reached=reached, backend=backend
+        )
+        back = hyperedges[second.hyperedges.numbers >= 0]
+        loss = (nodes * weight).sum() + back.square().sum()
+        results.append((nodes, hyperedges, *torch.autograd.grad(loss, leaves)))
     for expected, actual in zip(*results, strict=True):
         assert_close(actual, expected)

@@ -22,6 +22,7 @@ from oracles import (
 
 from dahgnn import DAHGNN, Hypergraph, ModelConfig
 from dahgnn.config import PRESETS
+from dahgnn.graph.gradients import reached_from
 from dahgnn.ops.backend import using
 from dahgnn.ops.dropout import CounterDropout
 
@@ -328,18 +329,28 @@ def test_a_network_with_dropout_differs_from_pass_to_pass_in_training():
 
 @pytest.mark.parametrize("config", [ModelConfig(), PRESETS["default"].model], ids=["paper", "default"])
 @pytest.mark.parametrize("backend", ["reference", "auto"])
-def test_logits_of_chosen_nodes_are_those_among_all(config, backend):
-    features = normal(40, 6)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("many", [1, 41], ids=["propagated twice", "propagated once"])
+@pytest.mark.parametrize("evaluate", [True, False])
+def test_logits_of_chosen_nodes_are_those_among_all(monkeypatch, config, backend, dtype, many, evaluate):
+    monkeypatch.setattr("dahgnn.nn.model._MANY_HYPEREDGES", many)
+    features = normal(40, 6).to(dtype)
     hypergraph = Hypergraph.from_features(features, k=3)
-    model = DAHGNN(6, 3, config).double()
+    model = DAHGNN(6, 3, config).to(dtype)
     drop = CounterDropout(torch.tensor([4]), torch.tensor([2]))
     nodes, results = torch.tensor([3, 8, 39]), []
     for chosen in (None, nodes):
         weights = {name: weight.unsqueeze(0) for name, weight in model.named_parameters()}
         with using(backend):
-            both = model.fold(features, hypergraph)(weights, drop, nodes=chosen)
+            if chosen is None:
+                both = model.fold(features, hypergraph)(weights, drop)
+            else:
+                reached = reached_from(chosen, hypergraph)
+                folded = model.fold(features, hypergraph)
+                both = folded(weights, drop, evaluate=evaluate, nodes=chosen, reached=reached)
             evaluated, trained = (each if chosen is not None else each[nodes] for each in both)
             gradients = torch.autograd.grad(trained.square().sum(), list(model.parameters()))
-        results.append((evaluated, trained, *gradients))
+        results.append((evaluated if evaluate else trained, trained, *gradients))
     for expected, actual in zip(*results, strict=True):
-        assert_close(actual, expected)
+        tolerance = 1e-10 if dtype == torch.float64 else 1e-4
+        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)

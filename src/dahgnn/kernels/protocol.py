@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from dahgnn.kernels.incidence import Incidence, Segments
@@ -77,6 +78,47 @@ class Forest(NamedTuple):
     roots: Tensor
 
 
+class Places(NamedTuple):
+    """Some of many rows, numbered 0, 1, and so on in their order.
+
+    Attributes
+    ----------
+    total : int
+        How many they are.
+    numbers : Tensor of int32, (n,)
+        The number that each of the many has among them, −1 for the others.
+    """
+
+    total: int
+    numbers: Tensor
+
+    @classmethod
+    def of(cls, flags: Tensor) -> Places:
+        """Return the numbers of the rows that are flagged, (n,) of bool."""
+        numbers = flags.cumsum(0)
+        total = int(numbers[-1]) if len(flags) else 0
+        return cls(total, torch.where(flags, numbers - 1, -1).to(torch.int32))
+
+
+class Reached(NamedTuple):
+    """The rows that a layer gives and that can get a gradient.
+
+    Attributes
+    ----------
+    nodes : Places or None
+        Those of its nodes; None means all that it gives.
+    hyperedges : Places or None
+        Those of its hyperedges.
+    """
+
+    nodes: Places | None = None
+    hyperedges: Places | None = None
+
+
+# All of them can.
+ALL = Reached()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSettings:
     """How messages are passed.
@@ -94,6 +136,10 @@ class MessageSettings:
     chosen : Tensor of int64, (s,), or None
         The nodes whose new rows are computed, all of them different. None means all n. The kernels of the
         CPU alone read it.
+    kept_nodes, kept_hyperedges : Places or None
+        The receiving nodes and the hyperedges whose new rows can get a gradient; a gradient that others are
+        given all the same is not passed on. None means all. The kernels of the CPU alone read it, and keep
+        less.
     """
 
     slope: float
@@ -101,6 +147,8 @@ class MessageSettings:
     tolerance: float
     activation: bool
     chosen: Tensor | None = None
+    kept_nodes: Places | None = None
+    kept_hyperedges: Places | None = None
 
 
 class Kernels(Protocol):

@@ -12,7 +12,7 @@ from dahgnn.checks import bad_type, bad_value, check_choice, check_count
 from dahgnn.config import CONVOLUTIONS, AttentionConfig, ModelConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.reach import Reach
-from dahgnn.kernels.protocol import Vectors
+from dahgnn.kernels.protocol import ALL, Reached, Vectors
 from dahgnn.nn.messages import Trace, pass_messages, trace
 from dahgnn.nn.sampled import Extremes, pass_sampled_messages
 from dahgnn.ops.sparse import gather_sum, grouped_product
@@ -329,6 +329,7 @@ class DensityAwareAttention(nn.Module):
         e_term: Tensor,
         hypergraph: Hypergraph,
         chosen: Tensor | None = None,
+        reached: Reached = ALL,
     ) -> tuple[Tensor, Tensor]:
         """Pass the messages of r layers to hyperedges and on to nodes, the projections being done.
 
@@ -344,6 +345,8 @@ class DensityAwareAttention(nn.Module):
             It has n nodes and m hyperedges.
         chosen : Tensor of int64, (s,), optional
             The nodes whose rows are needed, all of them different.
+        reached : Reached, optional
+            See `pass_messages`.
 
         Returns
         -------
@@ -352,7 +355,7 @@ class DensityAwareAttention(nn.Module):
         """
         rows = wx.view(len(wx), -1, self.out_features)
         terms, vectors = e_term.flatten(1), weights.vectors()
-        both = pass_messages(rows, terms, vectors, hypergraph, self.config, nodes=chosen)
+        both = pass_messages(rows, terms, vectors, hypergraph, self.config, nodes=chosen, reached=reached)
         nodes, hyperedges = (each.view(len(each), len(weights.weight), -1) for each in both)
         return nodes, hyperedges
 

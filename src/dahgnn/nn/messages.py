@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from dahgnn.config import AttentionConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.kernels.incidence import Incidence, Segments
-from dahgnn.kernels.protocol import Kernels, MessageSettings, Vectors
+from dahgnn.kernels.protocol import ALL, Kernels, MessageSettings, Reached, Vectors
 from dahgnn.nn.density import hyperedge_density, node_density, rounding, scale_density
 from dahgnn.ops.backend import compiled_for_cpu, kernels_for
 from dahgnn.ops.fused import attend_rows, similarity_to
@@ -70,6 +70,7 @@ def pass_messages(
     config: AttentionConfig,
     *,
     nodes: Tensor | None = None,
+    reached: Reached = ALL,
     backend: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Sum nodes into hyperedges and hyperedges into nodes by density-aware attention, (3) to (12).
@@ -90,6 +91,8 @@ def pass_messages(
         The switches of the layer. No kernel has a gradient through the density, so the reference computes it.
     nodes : Tensor of int64, (s,), optional
         The nodes whose rows are needed, all of them different.
+    reached : Reached, optional
+        The rows that can get a gradient; a gradient that others are given is not passed on by all backends.
     backend : {"auto", "reference", "kernel"}, optional
         See `ops.backend.using`.
 
@@ -115,6 +118,8 @@ def pass_messages(
             tolerance=rounding(wx.dtype),
             activation=config.final_activation,
             chosen=nodes if selective else None,
+            kept_nodes=reached.nodes,
+            kept_hyperedges=reached.hyperedges,
         ),
     )
     new_nodes, hyperedges = _PassMessages.apply(wx, e_term, *vectors, fused)

@@ -15,12 +15,17 @@ from dahgnn.checks import bad_type, check_count
 from dahgnn.config import ModelConfig
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.graph.reach import Reach
+from dahgnn.kernels.protocol import ALL, Reached
 from dahgnn.nn.layers import AttentionWeights, DensityAwareAttention, HypergraphConvolution, xavier_uniform
 from dahgnn.nn.sampled import Extremes
+from dahgnn.ops.convolved import Convolved
 from dahgnn.ops.dropout import CounterDropout
 from dahgnn.ops.fused import Factor, activated_products
 from dahgnn.ops.propagated import DropUnits, PropagatedFeatures, SelectiveFolded, Weights
 from dahgnn.ops.sparse import grouped_product
+
+# Rows behind the convolution, (n, r, hidden).
+Rows = Tensor | Convolved
 
 _ATTENTION = ("weight", "attention_node", "attention_hyperedge")
 # Hyperedges so many that no cache holds their products, and columns so few that one more product of them
@@ -138,10 +143,19 @@ class DAHGNN(nn.Module):
             return to_nodes(hyperedges) if twice is None else twice @ weight, hyperedges
 
         def logits(
-            weights: Weights, drop: DropUnits, *, evaluate: bool = True, nodes: Tensor | None = None
+            weights: Weights,
+            drop: DropUnits,
+            *,
+            evaluate: bool = True,
+            nodes: Tensor | None = None,
+            reached: tuple[Reached, Reached] = (ALL, ALL),
         ) -> tuple[Tensor, Tensor]:
-            embeddings = self._convolve(weights, embed)
-            trained = self._attend(weights, embeddings, hypergraph, drop, nodes)
+            embeddings: tuple[Rows, Rows]
+            if twice is None or self._folded or (evaluate and self.config.dropout > 0):
+                embeddings = self._convolve(weights, embed)
+            else:  # nothing else is made of them, so that the products with what comes next are made at once
+                embeddings = self._postpone(weights["convolution.weight"], twice, once)
+            trained = self._attend(weights, embeddings, hypergraph, drop, nodes, reached)
             if self.config.dropout == 0 or not evaluate:
                 return trained, trained
             with torch.no_grad():
@@ -186,31 +200,41 @@ class DAHGNN(nn.Module):
         shape = (-1, *weight.shape[::2])
         return nodes.view(shape), hyperedges.view(shape)
 
+    def _postpone(
+        self, weight: Tensor, nodes: PropagatedFeatures, hyperedges: PropagatedFeatures
+    ) -> tuple[Convolved, Convolved]:
+        """Return what `_convolve` does, to be computed together with its projections."""
+        both = Convolved(nodes, weight), Convolved(hyperedges, weight)
+        return both if self.config.convolution == "typed" else both[::-1]
+
     def _attend(
         self,
         weights: Weights,
-        embeddings: tuple[Tensor, Tensor],
+        embeddings: tuple[Rows, Rows],
         hypergraph: Hypergraph,
         drop: DropUnits | None = None,
         chosen: Tensor | None = None,
+        reached: tuple[Reached, Reached] = (ALL, ALL),
     ) -> Tensor:
         """Return the logits (n, r, n_classes), or (s, …) of s chosen nodes, for what the convolution gave."""
         first, second = self.attention_weights(weights)
         x, e = embeddings
-        if self._folded:
+        if isinstance(x, Tensor) and isinstance(e, Tensor) and self._folded:
             to_hyperedge = first.to_hyperedge.flatten(0, 1)  # (r · heads, units)
             shape = (-1, *to_hyperedge.shape)
             e_term = grouped_product(e.view(shape), to_hyperedge.unsqueeze(-1))
-            x, e = self.attention1.attend(first, x, e_term.view(*e.shape[:2], -1), hypergraph)
-            return self.attention2.apply_to_runs(second, x, e, hypergraph, chosen)[0]
+            e_term = e_term.view(*e.shape[:2], -1)
+            x, e = self.attention1.attend(first, x, e_term, hypergraph, reached=reached[0])
+            wx, e_term = map(grouped_product, (x, e), second.projections())
+            return self.attention2.attend(second, wx, e_term, hypergraph, chosen, reached[1])[0]
         of_nodes, of_hyperedges = (Factor(each) for each in first.projections())
         shortcut = () if self.shortcut is None else (Factor(weights["shortcut"], chosen),)
         wx, *straight = self.project(x, (of_nodes, *shortcut), drop, 0)
         (e_term,) = self.project(e, (of_hyperedges,), drop, 1)
-        x, e = self.attention1.attend(first, wx, e_term, hypergraph)
+        x, e = self.attention1.attend(first, wx, e_term, hypergraph, reached=reached[0])
         of_nodes, of_hyperedges = (Factor(each) for each in second.projections())
         (wx,), (e_term,) = self.project(x, (of_nodes,), drop, 2), self.project(e, (of_hyperedges,), drop, 3)
-        logits = self.attention2.attend(second, wx, e_term, hypergraph, chosen)[0]
+        logits = self.attention2.attend(second, wx, e_term, hypergraph, chosen, reached[1])[0]
         return sum(straight, start=logits)
 
     def attend_sampled(
@@ -264,7 +288,7 @@ class DAHGNN(nn.Module):
         return first, second
 
     def project(
-        self, rows: Tensor, factors: Sequence[Factor], drop: DropUnits | None, site: int
+        self, rows: Rows, factors: Sequence[Factor], drop: DropUnits | None, site: int
     ) -> tuple[Tensor, ...]:
         """Return products of rows behind what stands at one of the four sites of dropout.
 
@@ -275,5 +299,8 @@ class DAHGNN(nn.Module):
             if isinstance(drop, CounterDropout):
                 mask = drop.mask(rate, site)
             else:
+                rows = rows.rows() if isinstance(rows, Convolved) else rows
                 rows, activation = drop(elu(rows) if activation else rows, rate, site), False
+        if isinstance(rows, Convolved):
+            return rows.products(factors, activation=activation, mask=mask)
         return activated_products(rows, factors, activation=activation, mask=mask)

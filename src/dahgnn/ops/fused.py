@@ -21,8 +21,6 @@ from dahgnn.ops.backend import compiled_for_cpu, kernels_for
 from dahgnn.ops.dropout import drop_units
 from dahgnn.ops.sparse import NEGATIVE_SLOPE, attend, grouped_product, sum_similar, unit_rows
 
-# Rows by which it is told whether most of them have no gradient.
-_SAMPLE = 1000
 # Rows that are brought to length one at a time.
 _ROWS_AT_ONCE = 1 << 16
 
@@ -104,23 +102,10 @@ class _ActivatedProducts(Function):
         for place in sorted(range(len(weights)), key=lambda place: ctx.chosen[place] is not None):
             gradient = gradients[place]
             if gradient is not None:
-                gradient, chosen = _leave_zeros_out(gradient, ctx.chosen[place])
                 of_rows, of_weights[place] = cpu_kernels.activated_product_backward(
-                    gradient, rows, weights[place], ctx.activation, ctx.mask, chosen, of_rows
+                    gradient, rows, weights[place], ctx.activation, ctx.mask, ctx.chosen[place], of_rows
                 )
         return (of_rows, None, None, None, *of_weights)
-
-
-def _leave_zeros_out(gradient: Tensor, chosen: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Choose the rows that have a gradient, (s, groups, outer), if these are few among all.
-
-    Where few of many nodes have a label, the gradient of the last layer reaches hardly any of the others.
-    """
-    some = gradient[:: 1 + len(gradient) // _SAMPLE]
-    if chosen is not None or 2 * int(some.flatten(1).any(1).sum()) > len(some):
-        return gradient, chosen
-    active = gradient.flatten(1).any(1).nonzero().squeeze(1)
-    return gradient[active], active
 
 
 def attend_rows(

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from dahgnn.kernels.protocol import ALL, Reached
 from dahgnn.ops.backend import product_kernel_for
 
 # The weights of r networks of one kind by name, each (r, …).
@@ -41,9 +42,18 @@ class SelectiveFolded(Folded, Protocol):
     """Computes logits from weights, and if some nodes are chosen no others than theirs."""
 
     def __call__(
-        self, weights: Weights, drop: DropUnits, *, evaluate: bool = True, nodes: Tensor | None = None
+        self,
+        weights: Weights,
+        drop: DropUnits,
+        *,
+        evaluate: bool = True,
+        nodes: Tensor | None = None,
+        reached: tuple[Reached, Reached] = (ALL, ALL),
     ) -> tuple[Tensor, Tensor]:
-        """Return the logits as `Folded` does, those of s different nodes being (s, r, n_classes)."""
+        """Return the logits as `Folded` does, those of s different nodes being (s, r, n_classes).
+
+        If it is told what `reached_from` says of these nodes, it keeps less for the gradient.
+        """
 
 
 # Columns of the features that are propagated at a time.
@@ -112,12 +122,14 @@ class PropagatedFeatures:
         """The transposed matrix, in the order in which the gradient reads it."""
         return self.matrix.T if self.matrix.is_cuda else self.matrix.T.contiguous()
 
-    def __matmul__(self, weight: Tensor) -> Tensor:
+    def along(self, weight: Tensor) -> Tensor:
+        """Return what the matrix is multiplied with in place of a weight (d, columns) of all features."""
         if self.used is not None:
             weight = weight.index_select(0, self.used)
-        if self.directions is not None:
-            weight = self.directions.T @ weight
-        return cast(Tensor, _FixedProduct.apply(self, weight))
+        return weight if self.directions is None else self.directions.T @ weight
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        return cast(Tensor, _FixedProduct.apply(self, self.along(weight)))
 
 
 def _in_columns(

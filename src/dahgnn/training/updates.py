@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from dahgnn.config import TrainingConfig
+from dahgnn.graph.gradients import reached_from
 from dahgnn.graph.hypergraph import Hypergraph
 from dahgnn.kernels.cpu.memory import kept_memory
 from dahgnn.kernels.gpu.capture import capture
@@ -203,6 +204,7 @@ class _PlainUpdates:
         # Logits of other nodes are not computed; ``labelled`` counts among these.
         self.nodes, places = labelled.nodes.unique(return_inverse=True)
         self.labelled = labelled._replace(nodes=places)
+        self.reached = reached_from(self.nodes, room.hypergraph)
         self.optimizer = Adam(list(network.parameters()), room.config)
         self.seeds = torch.tensor([seed], device=room.device)
         self.last = _UNTRAINED
@@ -230,7 +232,7 @@ class _PlainUpdates:
         weights = {name: weight.unsqueeze(0) for name, weight in self.network.named_parameters()}
         behind = torch.tensor([self.optimizer.done - 1], device=self.room.device)
         drop = CounterDropout(self.seeds, behind)
-        _, logits = self.folded(weights, drop, evaluate=False, nodes=self.nodes)
+        _, logits = self.folded(weights, drop, evaluate=False, nodes=self.nodes, reached=self.reached)
         loss = cross_entropy_of(logits.squeeze(1), self.labelled)
         loss.backward()
         self.optimizer.step()

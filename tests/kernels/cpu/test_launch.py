@@ -341,6 +341,24 @@ def test_the_number_of_threads_never_changes_a_bit(heads, units):
         torch.set_num_threads(threads)
 
 
+@pytest.mark.parametrize(("heads", "units"), [(4, 8), (1, 10)])
+def test_more_rows_than_caches_hold_are_passed_as_few_are(heads, units):
+    # Vectors of 512 bits write past the caches, the shorter ones do not.
+    near = torch.randint(0, 300_000, (300_000, 1), generator=torch.Generator().manual_seed(0))
+    hypergraph = Hypergraph.from_neighbors(near)
+    inputs = [each.float() for each in make_inputs(hypergraph, heads, units)]
+    gradients = [each.float() for each in make_gradients(hypergraph, heads, units)]
+    results = []
+    try:
+        for level in (1, 2):
+            cpu_kernels.library().dahgnn_level(level)
+            results.append(compute(inputs, gradients, hypergraph, "kernel", delta=0.4))
+    finally:
+        cpu_kernels.library().dahgnn_level(2)
+    for expected, actual in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-3 * expected.abs().max().item())
+
+
 def test_kernels_can_be_demanded_or_forbidden():
     hypergraph = HYPERGRAPHS["uniform"]()
     values = torch.zeros(hypergraph.n_nodes, 1, dtype=torch.float16)

@@ -21,6 +21,32 @@ struct ActivatedRows {
             to += size, stays += size;
         }
     }
+    // Lets ``count`` rows from ``number`` on pass ELU and dropout where they stand. Units that fall become zeros with a
+    // sign, which no other number does: nothing that stays is one, as adding zero takes the sign away.
+    INLINE void activate_here(int64_t number, int64_t count, T* some, int8_t* stays) const {
+        constexpr int N = lanes<T>;
+        using V = Vector<T, N>;
+        const int64_t size = count * inner;
+        if (dropping.seeds) dropping.decide(0, number * inner, size, stays);
+        const T scale = dropping.seeds ? dropping.scale<T>() : T(1);
+        for (int64_t j = 0; j < size; j += N) {
+            const V given = load<V>(some + j), active = (activation ? elu<T, N>(given) : given) * scale + T(0);
+            store(some + j, dropping.seeds ? mark<T, N>(active, stays + j) : active);
+        }
+    }
+    // Multiplies a gradient of such numbers by the slope of both.
+    INLINE void multiply_marked_slopes(const T* active, int64_t size, T* gradient) const {
+        constexpr int N = lanes<T>;
+        using V = Vector<T, N>;
+        using M = Vector<Integer<T>, N>;
+        const T scale = dropping.seeds ? dropping.scale<T>() : T(1);
+        for (int64_t j = 0; j < size; j += N) {
+            const V behind = load<V>(active + j);
+            const V slope = activation ? smaller<V>(V{}, behind) + scale : V{} + scale;
+            const M stays = reinterpret_cast<M>(behind) != reinterpret_cast<M>(-V{});
+            store(gradient + j, reinterpret_cast<V>(reinterpret_cast<M>(slope) & stays) * load<V>(gradient + j));
+        }
+    }
     // Multiplies a gradient of numbers behind ELU and dropout, which stand in ``active``, by the slope of both.
     INLINE void multiply_slopes(const T* active, const int8_t* stays, int64_t size, T* gradient) const {
         constexpr int N = lanes<T>;
@@ -101,14 +127,44 @@ void activated_product(int threads, int64_t count, int64_t outer, const Activate
     });
 }
 
+// The rows that have a gradient, if these are less than half of rows begin ... end, and their gradients one behind the
+// other: where few nodes have a label, the gradient of the last layer reaches hardly any of the others.
+template <typename T>
+struct Active {
+    std::vector<int64_t> rows;
+    std::vector<T> gradients;
+    bool few;
+
+    Active(int64_t begin, int64_t end, int64_t outer, const T* gradient) {
+        for (int64_t row = begin; row < end; ++row) {
+            const T* const given = gradient + row * outer;
+            bool any = false;
+            for (int64_t o = 0; o < outer; ++o) any |= given[o] != T(0);
+            if (any) rows.push_back(row), gradients.insert(gradients.end(), given, given + outer);
+        }
+        few = 2 * static_cast<int64_t>(rows.size()) < end - begin;
+    }
+};
+
+// Zeros, past the caches where they are many.
+template <typename T>
+INLINE void clear(T* to, int64_t count, bool large) {
+    constexpr int64_t LINE = 64 / sizeof(T);
+    const T zeros[LINE] = {};
+    int64_t j = 0;
+    for (; large && j + LINE <= count; j += LINE) stream(to + j, zeros, LINE);
+    std::fill(to + j, to + count, T(0));
+}
+
 // Gradients of the rows, added to what stands there or in place of it, and of the weights. Chosen rows are different
 // ones.
 template <typename T>
-void activated_product_backward(int threads, int64_t count, int64_t outer, const ActivatedRows<T>& rows,
-                                const T* gradient, const T* weights, bool add, T* rows_gradient,
+void activated_product_backward(int threads, int64_t count, int64_t outer, const ActivatedRows<T>& all,
+                                const T* gradients, const T* weights, bool add, T* rows_gradient,
                                 T* weights_gradient) {
-    const int64_t groups = rows.groups, inner = rows.inner, size = groups * inner * outer;
+    const int64_t groups = all.groups, inner = all.inner, size = groups * inner * outer;
     const int64_t share = share_of(count);
+    const bool large = count * inner * static_cast<int64_t>(sizeof(T)) >= LARGE;
     std::vector<T> partial((count + share - 1) / share * size);  // (shares, groups, outer, inner)
     const std::vector<T> matrices = pad_matrices(groups, inner, outer, weights, true);
     parallel(count < SHARED_ROWS ? 1 : threads, count, share, [&](int64_t begin, int64_t end) {
@@ -116,6 +172,15 @@ void activated_product_backward(int threads, int64_t count, int64_t outer, const
         T* const active = few.active.data();
         T* const given = few.given.data();
         T* const sums = partial.data() + begin / share * size;
+        ActivatedRows<T> rows = all;
+        const T* gradient = gradients;
+        const bool may_skip = groups == 1 && !add && !all.chosen;
+        const Active<T> some(begin, may_skip ? end : begin, outer, gradients);
+        if (some.few) {
+            clear(rows_gradient + begin * inner, (end - begin) * inner, large);
+            begin = 0, end = some.rows.size();
+            rows.chosen = some.rows.data(), gradient = some.gradients.data();
+        }
         for (int64_t g = 0; g < groups; ++g)
             for (int64_t i = begin, stop; i < end; i = stop) {
                 stop = std::min(i + FEW, end);

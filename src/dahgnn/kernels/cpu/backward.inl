@@ -30,7 +30,7 @@ struct Reverse : Group<T, G, U> {
     T* hyperedge_target(int64_t k) const { return hyperedge_targets + k * this->layout.packet(); }
 };
 
-// A target that gives nothing: every coefficient of it is zero.
+// The target that nobody is: every coefficient of it is zero.
 template <typename T, int G, int U>
 INLINE void write_no_target(const Layout<G, U>& layout, T* packet) {
     std::fill(packet, packet + layout.packet(), T(0));
@@ -74,23 +74,25 @@ INLINE bool any_nonzero(const Layout<G, U>& layout, const T* row) {
 template <typename T, int G, int U>
 void open_nodes(Reverse<T, G, U>& group, const Backward<T>& call, int64_t begin, int64_t end) {
     const auto& layout = group.layout;
-    Buffer<T> output;
-    output.fit(layout.row());
+    Buffer<T> output, room;
+    output.fit(layout.row()), room.fit(layout.packet());
+    T* const packet = room.data();
     for (int64_t number = begin; number < end; ++number) {
         const int64_t i = call.receiver(number);
-        T *const packet = group.node_target(i), *const to_node = group.to_node + i * G;
-        group.read(call.nodes_gradient, number, packet);
-        group.active_nodes[i] = any_nonzero<T, G, U>(layout, packet);
+        T* const to_node = group.to_node + i * G;
+        const T* const sums = group.sums_of_receiver(number);
+        if (sums) group.read(call.nodes_gradient, number, packet);
+        group.active_nodes[i] = sums && any_nonzero<T, G, U>(layout, packet);
         if (!group.active_nodes[i]) {
-            write_no_target<T, G, U>(layout, packet);
             std::fill_n(to_node, G, T(0));
             continue;
         }
         std::fill(packet + layout.row(), packet + layout.packet(), T(0));
         if (call.activation) group.read(call.new_nodes, number, output.data());
         write_target<T, G, U>(group, call.activation ? output.data() : nullptr,
-                              group.node_sums + number * layout.sums(), group.node(i) + layout.row() + 2 * G, packet,
+                              sums, group.node(i) + layout.row() + 2 * G, packet,
                               to_node);
+        group.put(group.node_target(i), packet, layout.packet());
     }
 }
 
@@ -133,10 +135,9 @@ INLINE void add_row(const Layout<G, U>& layout, const T* factors, const T* row, 
         store(sum + j, load<V>(sum + j) + factor * load<V>(row + j));
 }
 
-// Which of the targets to look at: where all have their packet and most are active, it is quicker not to ask.
-inline const uint8_t* choose(const std::vector<uint8_t>& active, bool all_have_packets) {
-    const size_t count = std::count(active.begin(), active.end(), 1);
-    return all_have_packets && 2 * count > active.size() ? nullptr : active.data();
+// Which of the targets to look at, as the others have no packet: where all are active, it is quicker not to ask.
+inline const uint8_t* choose(const std::vector<uint8_t>& active) {
+    return std::count(active.begin(), active.end(), 0) == 0 ? nullptr : active.data();
 }
 
 // Pass 2: the hyperedges, first as sources, then as targets.
@@ -146,34 +147,33 @@ void turn_hyperedges(Reverse<T, G, U>& group, const Backward<T>& call, int64_t b
     const auto& layout = group.layout;
     Quads<T> lists[2];  // of a hyperedge and of the next one, whose packets come from memory meanwhile
     const auto list = [&](int64_t k) {
-        if (k < end)
+        if (k < end && group.sums_of_hyperedge(k))  // no gradient reaches the others
             lists[k % 2].list(call.by_hyperedge, k, active, group.node_targets, layout.packet(), call.nodes);
     };
     list(begin);
-    Buffer<T> given, room;
-    given.fit(layout.row()), room.fit(layout.row());
+    Buffer<T> given, room, target;
+    given.fit(layout.row()), room.fit(layout.row()), target.fit(layout.packet());
+    T* const packet = target.data();
     for (int64_t k = begin; k < end; ++k) {
         const T* const source = group.hyperedge(k);
-        T* const packet = group.hyperedge_target(k);
+        const T* const sums = group.sums_of_hyperedge(k);
         T from_share[G] = {}, to_share[G] = {};
         list(k + 1);
         const Quads<T>& quads = lists[k % 2];
-        bool any = quads.count > 0;
-        collect<T, G, U>(group, source, group.scales + 2 * G, quads, room.data(), packet, from_share);
-        if (call.hyperedges_gradient) {
+        bool any = sums && quads.count > 0;
+        if (sums && call.hyperedges_gradient) {
             group.read(call.hyperedges_gradient, k, given.data());
             any |= any_nonzero<T, G, U>(layout, given.data());
-            for (int64_t j = 0; j < layout.row(); ++j) packet[j] += given.data()[j];
         }
         group.active_hyperedges[k] = any;
         if (any) {
+            collect<T, G, U>(group, source, group.scales + 2 * G, quads, room.data(), packet, from_share);
+            for (int64_t j = 0; j < layout.row() && call.hyperedges_gradient; ++j) packet[j] += given.data()[j];
             std::fill(packet + layout.row(), packet + layout.packet(), T(0));
             add_row<T, G, U>(layout, from_share, group.vector(2), packet);
             add_row<T, G, U>(layout, from_share, source, vectors_gradient + 2 * layout.row());
-            write_target<T, G, U>(group, source, group.hyperedge_sums + k * layout.sums(),
-                                  source + layout.row() + 2 * G, packet, to_share);
-        } else {
-            write_no_target<T, G, U>(layout, packet);
+            write_target<T, G, U>(group, source, sums, source + layout.row() + 2 * G, packet, to_share);
+            group.put(group.hyperedge_target(k), packet, layout.packet());
         }
         group.write_term(to_share, call.e_term_gradient, k);
     }
@@ -227,12 +227,12 @@ void backward_group(const Backward<T>& call, int64_t first, T* kept) {
     parallel(call.threads, call.receivers, [&](int64_t begin, int64_t end) {
         open_nodes<T, G, U>(group, call, begin, end);
     });
-    const uint8_t* active = choose(group.active_nodes, call.receivers == call.nodes);
+    const uint8_t* active = choose(group.active_nodes);
     parallel(call.threads, call.hyperedges, [&](int64_t begin, int64_t end) {
         T* const sums = partial.data() + (node_blocks + begin / BLOCK) * size;
         turn_hyperedges<T, G, U>(group, call, begin, end, active, sums);
     });
-    active = choose(group.active_hyperedges, true);
+    active = choose(group.active_hyperedges);
     parallel(call.threads, call.nodes, [&](int64_t begin, int64_t end) {
         close_nodes<T, G, U>(group, call, begin, end, active, partial.data() + begin / BLOCK * size);
     });
@@ -245,7 +245,7 @@ template <typename T>
 void messages_backward(const Backward<T>& call) {
     for_groups(call.heads, call.units, [&](auto layout, int64_t first) {
         using L = decltype(layout);
-        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges, call.receivers);
+        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges, call.kept_targets());
         backward_group<T, L::HEADS, L::UNITS>(call, first, kept);
     });
 }

@@ -145,6 +145,14 @@ INLINE Vector<T, N> leave(const Vector<T, N>& numbers, const int8_t* stays) {
     return reinterpret_cast<Vector<T, N>>(reinterpret_cast<M>(numbers) & mask);
 }
 
+// The numbers that stay, zero with a sign in place of the others.
+template <typename T, int N>
+INLINE Vector<T, N> mark(const Vector<T, N>& numbers, const int8_t* stays) {
+    using M = Vector<Integer<T>, N>;
+    const M mask = widen<T, N>(stays), zeros = reinterpret_cast<M>(-Vector<T, N>{});
+    return reinterpret_cast<Vector<T, N>>((reinterpret_cast<M>(numbers) & mask) | (zeros & ~mask));
+}
+
 // Calls ``work(from, count, stays)`` for the units of rows begin ... end in pieces that lie in a row in memory: a
 // piece begins ``from`` numbers behind the first row's, and ``stays`` tells which of its units stay.
 template <typename Work>

@@ -75,8 +75,10 @@ void project_rows(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
     const auto& layout = group.layout;
     Extremes<T, G> seen;
     const T *const from_node = group.vector(0), *const to_node = group.vector(1);
+    Buffer<T> room;
+    room.fit(layout.packet() + layout.direction());
+    T *const packet = room.data(), *const record = packet + layout.row(), *const direction = packet + layout.packet();
     for (int64_t i = begin; i < end; ++i) {
-        T *const packet = group.node(i), *const record = packet + layout.row();
         group.read(call.wx, i, packet);
         std::fill(record, packet + layout.packet(), T(0));
         GroupVector<T, G> products[Group<T, G, U>::PARTS];
@@ -87,8 +89,10 @@ void project_rows(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
         copy(record, numbers, G);
         copy(record + 2 * G, numbers + G, G);
         if (call.bias) store_heads<T, G>(record + G, group.read_term(call.bias, i));
+        group.put(group.node(i), packet, layout.packet());
         if (!call.neighbours.offsets) continue;
-        direct<T, G, U>(group, packet, numbers + 2 * G, call.directions + i * layout.direction());
+        direct<T, G, U>(group, packet, numbers + 2 * G, direction);
+        group.put(call.directions + i * layout.direction(), direction, layout.direction());
         V most = V{} - std::numeric_limits<T>::infinity();
         for (int64_t r = call.by_node.offsets[i]; r < call.by_node.offsets[i + 1]; ++r)
             most = larger<V>(most, group.read_term(call.e_term, call.by_node.indices[r]));
@@ -132,7 +136,7 @@ void sum_similarities(const Group<T, G, U>& group, const Forward<T>& call, int64
 }
 
 // Targets go through the steps of the work a few at a time, so that the processor need not wait for each.
-constexpr int64_t BATCH = 4;
+constexpr int64_t BATCH = 2;
 
 // A target on its way: its sources; their scores, then weights, and what the LeakyReLU takes from these.
 template <typename T, int G>
@@ -202,14 +206,21 @@ INLINE void weigh(Target<T, G>& target, T* heads) {
     store_heads<T, G>(heads + 2 * G, fold<T, N, G>(loss, add) * inverse);
 }
 
-// Sums by weights and by weighted losses.
+// Sums by weights, and for the gradient by weighted losses.
 template <typename T, int G, int U>
-INLINE void sum_rows(const Layout<G, U>& layout, const Target<T, G>& target, T* room, T* sums) {
+INLINE void sum_rows(const Layout<G, U>& layout, const Target<T, G>& target, bool with_losses, T* room, T* sums) {
     if (target.quads.count == 0) {
         std::fill(sums, sums + layout.sums(), T(0));
         return;
     }
-    Sum<T, G, U> sum(layout, room), loss(layout, room + layout.row());
+    Sum<T, G, U> sum(layout, room);
+    if (!with_losses) {
+        for (int64_t quad = 0; quad < target.quads.count; ++quad)
+            sum.add(target.scores.data() + quad * 4 * G, target.quads.packets.data() + 4 * quad);
+        sum.write(layout, target.inverse, sums);
+        return;
+    }
+    Sum<T, G, U> loss(layout, room + layout.row());
     for (int64_t quad = 0; quad < target.quads.count; ++quad) {
         sum.add(target.scores.data() + quad * 4 * G, target.quads.packets.data() + 4 * quad);
         loss.add(target.losses.data() + quad * 4 * G, target.quads.packets.data() + 4 * quad);
@@ -218,21 +229,26 @@ INLINE void sum_rows(const Layout<G, U>& layout, const Target<T, G>& target, T* 
     loss.write(layout, target.inverse, sums + layout.row());
 }
 
+// Where the sums of a batch's targets stand in the room, behind what summing itself needs.
+template <typename L, typename T>
+INLINE T* sums_in(const L& layout, T* room, int64_t number) {
+    return room + (1 + number) * layout.sums();
+}
+
 // Sums the sources of some targets by attention, (4) to (8), before the activation. The gradient of a target's share
-// needs the same sum with what the LeakyReLU takes from each coefficient: 1 - slope where the score is negative.
+// needs the same sum with what the LeakyReLU takes from each coefficient: 1 - slope where the score is negative. What
+// it needs goes to ``kept`` where there is such a place, and all sums into the room.
 template <typename T, int G, int U>
-INLINE void attend(const Group<T, G, U>& group, const T* packets, int64_t nobody, const T* scales,
-                   const Segments& segments, const int64_t* numbers, int64_t count, const T* receivers,
-                   Target<T, G>* targets, T* room, T* sums) {
+INLINE void attend(const Group<T, G, U>& group, const T* scales, int64_t count, const T* const* shares,
+                   Target<T, G>* targets, T* room, T* const* kept) {
     const auto& layout = group.layout;
-    for (int64_t j = 0; j < count; ++j)
-        targets[j].quads.list(segments, numbers[j], nullptr, packets, layout.packet(), nobody);
+    for (int64_t j = 0; j < count; ++j) score<T, G, U>(group, scales, shares[j], targets[j]);
+    for (int64_t j = 0; j < count; ++j) weigh<T, G>(targets[j], sums_in(layout, room, j) + 2 * layout.row());
     for (int64_t j = 0; j < count; ++j) {
-        const T* const share = receivers + numbers[j] * layout.packet() + layout.row() + 2 * G;
-        score<T, G, U>(group, scales, share, targets[j]);
+        T* const sums = sums_in(layout, room, j);
+        sum_rows<T, G, U>(layout, targets[j], kept[j] != nullptr, room, sums);
+        if (kept[j]) group.put(kept[j], sums, layout.sums());
     }
-    for (int64_t j = 0; j < count; ++j) weigh<T, G>(targets[j], sums + j * layout.sums() + 2 * layout.row());
-    for (int64_t j = 0; j < count; ++j) sum_rows<T, G, U>(layout, targets[j], room, sums + j * layout.sums());
 }
 
 template <typename T, int G, int U>
@@ -247,24 +263,32 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
     const auto& layout = group.layout;
     const T* const vector = group.vector(2);
     Extremes<T, G> seen;
-    Target<T, G> targets[BATCH];
-    Buffer<T> room;
-    room.fit(2 * layout.row());
+    Target<T, G> all[2 * BATCH];  // of a batch and of the next one, whose packets come from memory meanwhile
+    const auto list = [&](int64_t first) {
+        for (int64_t k = first; k < std::min(first + BATCH, end); ++k)
+            all[k % (2 * BATCH)].quads.list(call.by_hyperedge, k, nullptr, group.node_packets, layout.packet(),
+                                            call.nodes);
+    };
+    list(begin);
+    Buffer<T> room, packets;
+    room.fit((1 + BATCH) * layout.sums()), packets.fit(BATCH * layout.packet());
     for (; begin < end; begin += BATCH) {
         const int64_t count = std::min(BATCH, end - begin);
-        T* const sums = group.hyperedge_sums + begin * layout.sums();
-        int64_t numbers[BATCH];
-        for (int64_t k = begin; k < begin + count; ++k) {
-            T* const record = group.hyperedge(k) + layout.row();
-            std::fill(record, group.hyperedge(k + 1), T(0));
-            store_heads<T, G>(record + 2 * G, group.read_term(call.e_term, k));
-            numbers[k - begin] = k;
-        }
-        attend<T, G, U>(group, group.node_packets, call.nodes, group.scales, call.by_hyperedge, numbers, count,
-                        group.hyperedge_packets, targets, room.data(), sums);
+        Target<T, G>* const targets = all + begin % (2 * BATCH);
+        list(begin + BATCH);
+        T* kept[BATCH];
+        const T* shares[BATCH];
         for (int64_t j = 0; j < count; ++j) {
-            T *const packet = group.hyperedge(begin + j), *const record = packet + layout.row();
-            activate<T, G, U>(layout, sums + j * layout.sums(), packet);
+            T* const record = packets.data() + j * layout.packet() + layout.row();
+            std::fill(record, record + layout.packet() - layout.row(), T(0));
+            store_heads<T, G>(record + 2 * G, group.read_term(call.e_term, begin + j));
+            shares[j] = record + 2 * G;
+            kept[j] = group.sums_of_hyperedge(begin + j);
+        }
+        attend<T, G, U>(group, group.scales, count, shares, targets, room.data(), kept);
+        for (int64_t j = 0; j < count; ++j) {
+            T *const packet = packets.data() + j * layout.packet(), *const record = packet + layout.row();
+            activate<T, G, U>(layout, sums_in(layout, room.data(), j), packet);
             group.write(packet, call.new_hyperedges, begin + j);
             GroupVector<T, G> products[Group<T, G, U>::PARTS];
             multiply_rows<T, G, U>(layout, {packet, packet, packet, packet}, {vector, vector, vector, vector},
@@ -274,6 +298,7 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
             seen.add_density(targets[j].density);
             // The other share of the nodes is what they add to the score of this hyperedge.
             seen.add_score(targets[j].other + repeat<T, G>(record));
+            group.put(group.hyperedge(begin + j), packet, layout.packet());
         }
     }
     seen.write(extremes);
@@ -283,18 +308,28 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
 template <typename T, int G, int U>
 void attend_hyperedges(const Group<T, G, U>& group, const Forward<T>& call, int64_t begin, int64_t end) {
     const auto& layout = group.layout;
-    Target<T, G> targets[BATCH];
+    Target<T, G> all[2 * BATCH];  // as in pass 3
+    const auto list = [&](int64_t first) {
+        for (int64_t number = first; number < std::min(first + BATCH, end); ++number)
+            all[number % (2 * BATCH)].quads.list(call.by_node, call.receiver(number), nullptr,
+                                                 group.hyperedge_packets, layout.packet(), call.hyperedges);
+    };
+    list(begin);
     Buffer<T> room, activated;
-    room.fit(2 * layout.row()), activated.fit(layout.row());
+    room.fit((1 + BATCH) * layout.sums()), activated.fit(layout.row());
     for (; begin < end; begin += BATCH) {
         const int64_t count = std::min(BATCH, end - begin);
-        T* const sums = group.node_sums + begin * layout.sums();
-        int64_t numbers[BATCH];
-        for (int64_t j = 0; j < count; ++j) numbers[j] = call.receiver(begin + j);
-        attend<T, G, U>(group, group.hyperedge_packets, call.hyperedges, group.scales + 2 * G, call.by_node, numbers,
-                        count, group.node_packets, targets, room.data(), sums);
+        Target<T, G>* const targets = all + begin % (2 * BATCH);
+        list(begin + BATCH);
+        T* kept[BATCH];
+        const T* shares[BATCH];
         for (int64_t j = 0; j < count; ++j) {
-            const T* row = sums + j * layout.sums();
+            shares[j] = group.node(call.receiver(begin + j)) + layout.row() + 2 * G;
+            kept[j] = group.sums_of_receiver(begin + j);
+        }
+        attend<T, G, U>(group, group.scales + 2 * G, count, shares, targets, room.data(), kept);
+        for (int64_t j = 0; j < count; ++j) {
+            const T* row = sums_in(layout, room.data(), j);
             if (call.activation) {
                 activate<T, G, U>(layout, row, activated.data());
                 row = activated.data();
@@ -347,7 +382,7 @@ template <typename T>
 void messages_forward(const Forward<T>& call) {
     for_groups(call.heads, call.units, [&](auto layout, int64_t first) {
         using L = decltype(layout);
-        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges, call.receivers);
+        T* const kept = call.kept + first / L::HEADS * kept_size(layout, call.nodes, call.hyperedges, call.kept_targets());
         forward_group<T, L::HEADS, L::UNITS>(call, first, kept);
     });
 }

@@ -39,6 +39,7 @@ constexpr bool PAIRS = false;  // whether an instruction multiplies pairs of bfl
 #include "hashes.inl"
 #include "matrices.inl"
 #include "activated.inl"
+#include "convolved.inl"
 #include "trees.inl"
 #include "lowest.inl"
 }
@@ -60,6 +61,7 @@ constexpr bool PAIRS = false;
 #include "hashes.inl"
 #include "matrices.inl"
 #include "activated.inl"
+#include "convolved.inl"
 #include "trees.inl"
 #include "lowest.inl"
 }
@@ -79,6 +81,7 @@ constexpr bool PAIRS = false;
 #include "hashes.inl"
 #include "matrices.inl"
 #include "activated.inl"
+#include "convolved.inl"
 #include "trees.inl"
 #include "lowest.inl"
 }
@@ -138,9 +141,9 @@ int dahgnn_level(int request) {
     return static_cast<int>(level);
 }
 
-void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, int64_t heads, int64_t units,
+void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t targets, int64_t heads, int64_t units,
                           int64_t* sizes) {
-    generic::message_sizes(nodes, hyperedges, receivers, heads, units, sizes);
+    generic::message_sizes(nodes, hyperedges, targets, heads, units, sizes);
 }
 
 #define EXPORT(T, name)                                                                                              \
@@ -148,11 +151,13 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, 
         int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
         const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
         const int64_t* node_hyperedges, const T* wx, const T* e_term, const T* vectors, int64_t receivers,           \
-        const int64_t* chosen, const int64_t* neighbour_offsets, const int64_t* neighbours, double delta,            \
+        const int64_t* chosen, int64_t kept_receivers, const int32_t* receiver_places, int64_t kept_hyperedges,      \
+        const int32_t* hyperedge_places, const int64_t* neighbour_offsets, const int64_t* neighbours, double delta,  \
         double tolerance, T* new_nodes, T* new_hyperedges, T* kept, T* scratch, const T* bias) {                     \
         DISPATCH(messages_forward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,          \
                                        {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},        \
-                                       wx, e_term, vectors, receivers, chosen},                                      \
+                                       wx, e_term, vectors, receivers, chosen,                                       \
+                                       {kept_receivers, receiver_places}, {kept_hyperedges, hyperedge_places}},      \
                                       {neighbour_offsets, neighbours}, T(delta), T(tolerance), new_nodes,            \
                                       new_hyperedges, kept, scratch, bias}))                                         \
     }                                                                                                                \
@@ -160,12 +165,14 @@ void dahgnn_message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, 
         int threads, int64_t nodes, int64_t hyperedges, int64_t heads, int64_t units, double slope, int activation,  \
         const int64_t* hyperedge_offsets, const int64_t* hyperedge_nodes, const int64_t* node_offsets,               \
         const int64_t* node_hyperedges, const T* wx, const T* e_term, const T* vectors, int64_t receivers,           \
-        const int64_t* chosen, const T* nodes_gradient,                                                              \
+        const int64_t* chosen, int64_t kept_receivers, const int32_t* receiver_places, int64_t kept_hyperedges,      \
+        const int32_t* hyperedge_places, const T* nodes_gradient,                                                    \
         const T* hyperedges_gradient, const T* new_nodes, T* kept, T* scratch, T* wx_gradient, T* e_term_gradient,   \
         T* vectors_gradient) {                                                                                       \
         DISPATCH(messages_backward<T>({{threads, nodes, hyperedges, heads, units, T(slope), activation != 0,         \
                                         {hyperedge_offsets, hyperedge_nodes}, {node_offsets, node_hyperedges},       \
-                                        wx, e_term, vectors, receivers, chosen},                                     \
+                                        wx, e_term, vectors, receivers, chosen,                                      \
+                                        {kept_receivers, receiver_places}, {kept_hyperedges, hyperedge_places}},     \
                                        nodes_gradient, hyperedges_gradient, new_nodes, kept, scratch, wx_gradient,   \
                                        e_term_gradient, vectors_gradient}))                                          \
     }                                                                                                                \
@@ -233,6 +240,28 @@ EXPORT(double, float64)
 void dahgnn_product_float32(int threads, int64_t rows, int64_t inner, int64_t columns, const float* a,
                             const float* b, float* c) {
     DISPATCH(product(threads, rows, inner, columns, a, b, c))
+}
+
+void dahgnn_convolved_product_float32(int threads, int64_t rows, int64_t inner, int64_t hidden, int64_t outer,
+                                      int activation, const int64_t* seeds, const int64_t* epochs, int64_t site,
+                                      double rate, const int64_t* numbers, const float* features, const float* first,
+                                      const float* second, float* between, float* output) {
+    DISPATCH(convolved_product(threads,
+                               {rows, inner, hidden, outer, activation != 0, {seeds, epochs, site, rate, numbers},
+                                features, first, second},
+                               between, output))
+}
+
+void dahgnn_convolved_product_backward_float32(int threads, int64_t rows, int64_t inner, int64_t hidden,
+                                               int64_t outer, int activation, const int64_t* seeds,
+                                               const int64_t* epochs, int64_t site, double rate,
+                                               const int64_t* numbers, const float* features, const float* second,
+                                               const float* between, const float* gradient, float* first_gradient,
+                                               float* second_gradient) {
+    DISPATCH(convolved_product_backward(threads,
+                                        {rows, inner, hidden, outer, activation != 0,
+                                         {seeds, epochs, site, rate, numbers}, features, nullptr, second},
+                                        between, gradient, first_gradient, second_gradient))
 }
 
 void dahgnn_tree_means_float32(int threads, int64_t count, int64_t width, int64_t nodes, int64_t parts,

@@ -28,6 +28,32 @@ template <typename V, typename T>
 INLINE void store(T* to, const V& vector) {
     std::memcpy(to, &vector, sizeof(V));
 }
+// Writes numbers past the caches, as lines that are written whole, which then are not read before. It pays for what is
+// not read again before the caches have forgotten it.
+template <typename T>
+INLINE void stream(T* to, const T* from, int64_t count) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if constexpr (LANES == 16) {
+        constexpr int64_t LINE = 64 / sizeof(T);
+        if (count % LINE == 0 && reinterpret_cast<uintptr_t>(to) % 64 == 0) {
+            for (int64_t j = 0; j < count; j += LINE)
+                _mm512_stream_si512(reinterpret_cast<__m512i*>(to + j),
+                                    _mm512_loadu_si512(reinterpret_cast<const void*>(from + j)));
+            return;
+        }
+    }
+#endif
+    copy(to, from, count);
+}
+// Has other threads see what was written past the caches.
+INLINE void settle() {
+#if defined(__x86_64__) && defined(__GNUC__)
+    _mm_sfence();
+#endif
+}
+// Bytes from which on they are more than the caches hold.
+constexpr int64_t LARGE = 1 << 25;
+
 // The second of the two where one is not a number.
 template <typename V>
 INLINE V larger(const V& a, const V& b) {
@@ -204,7 +230,10 @@ template <typename Work>
 void parallel(int threads, int64_t rows, int64_t block, Work work) {
     const int64_t blocks = (rows + block - 1) / block;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (blocks > 1)
-    for (int64_t b = 0; b < blocks; ++b) work(b * block, std::min(rows, (b + 1) * block));
+    for (int64_t b = 0; b < blocks; ++b) {
+        work(b * block, std::min(rows, (b + 1) * block));
+        settle();
+    }
 }
 // Rows from which on threads share them. On fewer, waiting for each other takes longer than the work; where other
 // programs keep the cores busy, much longer.

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dahgnn.kernels.cpu.memory import new_tensor
 from dahgnn.kernels.incidence import Incidence, Segments
-from dahgnn.kernels.protocol import Forest, Mask, MessageSettings, Vectors
+from dahgnn.kernels.protocol import Forest, Mask, MessageSettings, Places, Vectors
 
 _SUFFIXES = {torch.float32: "float32", torch.float64: "float64"}
 
@@ -239,6 +239,48 @@ def activated_product_backward(
     return rows_gradient, weights_gradient
 
 
+def convolved_product(
+    matrix: Tensor, weight: Tensor, second: Tensor, activation: bool, mask: Mask | None
+) -> tuple[Tensor, Tensor]:
+    """Multiply rows with a weight, and what comes behind ELU and dropout with a second one.
+
+    Parameters
+    ----------
+    matrix, weight, second : Tensor of float32, (n, d), (d, hidden), (hidden, outer)
+        The hidden columns are a multiple of 32, see `supports_product`.
+    activation, mask
+        See `activated_product`; the mask names no rows.
+
+    Returns
+    -------
+    products : Tensor, (n, outer)
+    between : Tensor, (n, hidden)
+        What the second weight was multiplied with. Units that fell are zeros with a sign, and no others are.
+    """
+    weight, second = weight.contiguous(), second.contiguous()
+    shape = (*matrix.shape, *second.shape)
+    between, products = (new_tensor(matrix, len(matrix), columns) for columns in second.shape)
+    _call(
+        "convolved_product", matrix.dtype, *shape, *_activation(activation, mask, None)[:-1],
+        matrix, weight, second, between, products,
+    )  # fmt: skip
+    return products, between
+
+
+def convolved_product_backward(
+    gradient: Tensor, matrix: Tensor, between: Tensor, second: Tensor, activation: bool, mask: Mask | None
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of the weight and of the second one; see `convolved_product`."""
+    gradient, second = gradient.contiguous(), second.contiguous()
+    first_gradient, second_gradient = second.new_empty(matrix.shape[1], len(second)), torch.empty_like(second)
+    _call(
+        "convolved_product_backward", matrix.dtype, *matrix.shape, *second.shape,
+        *_activation(activation, mask, None)[:-1], matrix, second, between, gradient, first_gradient,
+        second_gradient,
+    )  # fmt: skip
+    return first_gradient, second_gradient
+
+
 def _activation(
     activation: bool, mask: Mask | None, chosen: Tensor | None
 ) -> tuple[Tensor | float | None, ...]:
@@ -262,7 +304,7 @@ def messages_forward(
     chosen = settings.chosen
     nodes = new_tensor(wx, len(wx) if chosen is None else len(chosen), *wx.shape[1:])
     hyperedges = new_tensor(wx, len(e_term), *wx.shape[1:])
-    sizes = _message_sizes(wx, e_term, len(nodes))
+    sizes = _message_sizes(wx, e_term, _kept_targets(len(nodes), len(e_term), settings))
     kept, scratch = new_tensor(wx, sizes[0]), new_tensor(wx, sizes[1])
     around = (None, None) if neighbours is None else (neighbours.offsets, neighbours.indices)
     delta = 0.0 if settings.delta is None else float(settings.delta)
@@ -291,7 +333,7 @@ def messages_backward(
     del hyperedges  # they are among what was kept
     wx, e_term = wx.contiguous(), e_term.contiguous()
     gradients = new_tensor(wx, *wx.shape), new_tensor(wx, *e_term.shape), wx.new_empty(3, *wx.shape[1:])
-    scratch = new_tensor(wx, _message_sizes(wx, e_term, len(nodes))[2])
+    scratch = new_tensor(wx, _message_sizes(wx, e_term, 0)[2])
     _call(
         "messages_backward", wx.dtype,
         *_messages(wx, e_term, vectors, to_hyperedges.forward, to_nodes.forward, settings),
@@ -315,7 +357,7 @@ def attend(
     # Nodes that send to hyperedges, and none that receives: half of a whole pass.
     values, target = values.contiguous(), target.contiguous()
     sums = new_tensor(values, len(target), *values.shape[1:])
-    sizes = _message_sizes(values, target, 0)
+    sizes = _message_sizes(values, target, len(target))
     kept = new_tensor(values, sizes[0])
     _call(
         "messages_forward", values.dtype, *_one_way(values, vector, target, incidence, slope),
@@ -384,13 +426,28 @@ def _messages(
     sizes = len(wx), *e_term.shape, wx.shape[2]
     receivers = len(wx) if settings.chosen is None else len(settings.chosen)
     rows = wx, e_term, torch.stack(vectors)
-    return *sizes, settings.slope, settings.activation, *lists, *rows, receivers, _contiguous(settings.chosen)
+    kept = *_kept(settings.kept_nodes, receivers), *_kept(settings.kept_hyperedges, len(e_term))
+    chosen = receivers, _contiguous(settings.chosen)
+    return *sizes, settings.slope, settings.activation, *lists, *rows, *chosen, *kept
 
 
-def _message_sizes(wx: Tensor, e_term: Tensor, receivers: int) -> list[int]:
-    """Return how many numbers are kept for the gradient, and how many each direction needs for itself."""
+def _kept(places: Places | None, targets: int) -> tuple[int, Tensor | None]:
+    """Return of how many targets sums are kept, and their places."""
+    return (targets, None) if places is None else (places.total, places.numbers.contiguous())
+
+
+def _kept_targets(receivers: int, hyperedges: int, settings: MessageSettings) -> int:
+    """Return how many receivers and hyperedges have their sums kept."""
+    return _kept(settings.kept_nodes, receivers)[0] + _kept(settings.kept_hyperedges, hyperedges)[0]
+
+
+def _message_sizes(wx: Tensor, e_term: Tensor, targets: int) -> list[int]:
+    """Return how many numbers are kept for the gradient, and how many each direction needs for itself.
+
+    The first depends on how many targets have their sums kept.
+    """
     sizes = (ctypes.c_int64 * 3)()
-    counts = len(wx), len(e_term), receivers, *wx.shape[1:]
+    counts = len(wx), len(e_term), targets, *wx.shape[1:]
     _loaded().dahgnn_message_sizes(*map(ctypes.c_int64, counts), sizes)
     return list(sizes)
 

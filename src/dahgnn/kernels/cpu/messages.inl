@@ -36,18 +36,18 @@ void for_groups(int64_t heads, int64_t units, Work work) {
             work(Layout<1, 0>{units}, head);
 }
 
-// Numbers of a group that the gradient needs, see Group.
+// Numbers of a group that the gradient needs, see Group; ``targets`` are those whose sums are kept.
 template <typename L>
-int64_t kept_size(const L& layout, int64_t nodes, int64_t hyperedges, int64_t receivers) {
-    return 16 + (nodes + hyperedges + 2) * layout.packet() + (receivers + hyperedges) * layout.sums();
+int64_t kept_size(const L& layout, int64_t nodes, int64_t hyperedges, int64_t targets) {
+    return 16 + (nodes + hyperedges + 2) * layout.packet() + targets * layout.sums();
 }
 
 // Numbers that a call needs: to keep for the gradient, and for its own use in either direction.
-inline void message_sizes(int64_t nodes, int64_t hyperedges, int64_t receivers, int64_t heads, int64_t units,
+inline void message_sizes(int64_t nodes, int64_t hyperedges, int64_t targets, int64_t heads, int64_t units,
                           int64_t* sizes) {
     std::fill(sizes, sizes + 3, 0);
     for_groups(heads, units, [&](auto layout, int64_t) {
-        sizes[0] += kept_size(layout, nodes, hyperedges, receivers);
+        sizes[0] += kept_size(layout, nodes, hyperedges, targets);
         sizes[1] = (nodes + 1) * layout.direction();
         sizes[2] = (nodes + hyperedges + 2) * layout.packet() + nodes * layout.HEADS;
     });
@@ -57,6 +57,14 @@ struct Segments {
     const int64_t *offsets, *indices;
     int64_t count(int64_t segment) const { return offsets[segment + 1] - offsets[segment]; }
     const int64_t* of(int64_t segment) const { return indices + offsets[segment]; }
+};
+
+// Which targets can get a gradient, and so have their sums kept: the places of these, negative for the others; without
+// places all targets in their order.
+struct Kept {
+    int64_t count;
+    const int32_t* places;
+    int64_t place(int64_t target) const { return places ? places[target] : target; }
 };
 
 // A call of either direction, on all heads.
@@ -71,7 +79,9 @@ struct Messages {
     const T* vectors;       // (3, heads, units): from node, to node, from hyperedge
     int64_t receivers;      // nodes that get sums: all of them, or different ones that are chosen
     const int64_t* chosen;
+    Kept kept_receivers, kept_hyperedges;
     int64_t receiver(int64_t number) const { return chosen ? chosen[number] : number; }
+    int64_t kept_targets() const { return kept_receivers.count + kept_hyperedges.count; }
 };
 
 // Vectors of a group: of a row, or of a quad's scores.
@@ -129,7 +139,7 @@ INLINE void copy_out(const Layout<G, U>& layout, int64_t heads, const T* row, T*
 //   scales            least density and factor, of nodes and of hyperedges
 //   node_packets      wx; product with one vector, density, product with another
 //   hyperedge_packets Ẽ; product with a vector, density, We's share
-//   …_sums            see Layout; of nodes, those of the receivers
+//   …_sums            see Layout; of receivers and of hyperedges, those that are kept
 template <typename T, int G, int U>
 struct Group {
     static constexpr int L = group_lanes<T, G>, PARTS = 4 * G / L;  // vectors of a quad's scores
@@ -137,16 +147,18 @@ struct Group {
     const Messages<T>& call;
     Layout<G, U> layout;
     int64_t first, heads;
-    T *scales, *node_packets, *hyperedge_packets, *node_sums, *hyperedge_sums;
+    bool large;  // more than the caches hold
+    T *scales, *node_packets, *hyperedge_packets, *receiver_sums, *hyperedge_sums;
     Buffer<T> vectors;
 
     Group(const Messages<T>& call, int64_t first, T* kept)
         : call(call), layout{call.units}, first(first), heads(std::min<int64_t>(G, call.heads - first)) {
+        large = (call.nodes + call.hyperedges) * layout.packet() * static_cast<int64_t>(sizeof(T)) >= LARGE;
         scales = kept;
         node_packets = scales + 16;
         hyperedge_packets = node_packets + (call.nodes + 1) * layout.packet();
-        node_sums = hyperedge_packets + (call.hyperedges + 1) * layout.packet();
-        hyperedge_sums = node_sums + call.receivers * layout.sums();
+        receiver_sums = hyperedge_packets + (call.hyperedges + 1) * layout.packet();
+        hyperedge_sums = receiver_sums + call.kept_receivers.count * layout.sums();
         vectors.fit(3 * layout.row());
         for (int v = 0; v < 3; ++v)
             copy_in<T, G, U>(layout, heads, call.vectors + (v * call.heads + first) * call.units, vector(v));
@@ -154,12 +166,29 @@ struct Group {
     T* vector(int number) const { return vectors.data() + number * layout.row(); }
     T* node(int64_t i) const { return node_packets + i * layout.packet(); }
     T* hyperedge(int64_t k) const { return hyperedge_packets + k * layout.packet(); }
+    // Writes whole lines that will be read much later.
+    INLINE void put(T* to, const T* from, int64_t count) const {
+        if (large)
+            stream(to, from, count);
+        else
+            copy(to, from, count);
+    }
+    // The kept sums of a target, or nothing.
+    T* sums_of_receiver(int64_t number) const { return find(call.kept_receivers, number, receiver_sums); }
+    T* sums_of_hyperedge(int64_t k) const { return find(call.kept_hyperedges, k, hyperedge_sums); }
     // Reads or writes the group's part of a row (…, heads, units) or of shares (…, heads).
     INLINE void read(const T* rows, int64_t number, T* row) const {
         copy_in<T, G, U>(layout, heads, rows + (number * call.heads + first) * call.units, row);
     }
     INLINE void write(const T* row, T* rows, int64_t number) const {
-        copy_out<T, G, U>(layout, heads, row, rows + (number * call.heads + first) * call.units);
+        T* const to = rows + (number * call.heads + first) * call.units;
+        if (G == 4 && U == 8 && heads == 4) {
+            alignas(64) T whole[32];
+            copy_out<T, G, U>(layout, heads, row, whole);
+            put(to, whole, 32);
+        } else {
+            copy_out<T, G, U>(layout, heads, row, to);
+        }
     }
     INLINE V read_term(const T* shares, int64_t number) const {
         const T* const share = shares + number * call.heads + first;
@@ -170,6 +199,12 @@ struct Group {
     }
     INLINE void write_term(const T* share, T* shares, int64_t number) const {
         for (int h = 0; h < heads; ++h) shares[number * call.heads + first + h] = share[h];
+    }
+
+   private:
+    T* find(const Kept& kept, int64_t target, T* sums) const {
+        const int64_t place = kept.place(target);
+        return place < 0 ? nullptr : sums + place * layout.sums();
     }
 };
 
@@ -317,12 +352,12 @@ struct Quads {
         if (packets.size() < static_cast<size_t>(all + 4)) packets.resize(2 * (all + 4));
         const T** const list = packets.data();
         int64_t listed = 0;
-        for (int64_t t = 0; t < all; ++t) {
-            if (active && !active[indices[t]]) continue;
+        for (int64_t t = 0; t < all; ++t) {  // without a branch, which nobody could foresee
             list[listed] = first + indices[t] * stride;
-            for (int64_t j = 0; j < stride; j += 64 / sizeof(T)) __builtin_prefetch(list[listed] + j);
-            ++listed;
+            listed += active ? active[indices[t]] : 1;
         }
+        for (int64_t t = 0; t < listed; ++t)
+            for (int64_t j = 0; j < stride; j += 64 / sizeof(T)) __builtin_prefetch(list[t] + j);
         count = (listed + 3) / 4;
         for (; listed < 4 * count; ++listed) list[listed] = first + nobody * stride;
     }

@@ -264,21 +264,26 @@ void product_rows(int64_t inner, int64_t stride, int64_t columns, const float* _
 // Rows of A that a thread takes: a multiple of those in registers.
 constexpr int64_t PRODUCT_BLOCK = 36;
 
-// A tall matrix (rows, inner) times one of few columns, a multiple of 32, as four heads of eight units have.
-void product(int threads, int64_t rows, int64_t inner, int64_t columns, const float* a, const float* b, float* c) {
+// C = A B for some rows of A and a multiple of 32 columns.
+inline void product_block(int64_t rows, int64_t inner, int64_t columns, const float* a, const float* b, float* c) {
     constexpr int R = LANES == 16 ? 12 : 3;
     const int64_t tile = 1024;  // rows of B that stay in the cache
+    for (int64_t k = 0; k < inner; k += tile)
+        for (int64_t j = 0; j < columns; j += 32) {
+            const int64_t count = std::min(tile, inner - k);
+            const float *const from = a + k, *const with = b + k * columns + j;
+            float* const to = c + j;
+            int64_t i = 0;
+            for (; i + R <= rows; i += R)
+                product_rows<R>(count, inner, columns, from + i * inner, with, to + i * columns, k > 0);
+            for (; i < rows; ++i)
+                product_rows<1>(count, inner, columns, from + i * inner, with, to + i * columns, k > 0);
+        }
+}
+
+// A tall matrix (rows, inner) times one of few columns, a multiple of 32, as four heads of eight units have.
+void product(int threads, int64_t rows, int64_t inner, int64_t columns, const float* a, const float* b, float* c) {
     parallel(threads, rows, PRODUCT_BLOCK, [&](int64_t begin, int64_t end) {
-        for (int64_t k = 0; k < inner; k += tile)
-            for (int64_t j = 0; j < columns; j += 32) {
-                const int64_t count = std::min(tile, inner - k);
-                const float *const from = a + k, *const with = b + k * columns + j;
-                float* const to = c + j;
-                int64_t i = begin;
-                for (; i + R <= end; i += R)
-                    product_rows<R>(count, inner, columns, from + i * inner, with, to + i * columns, k > 0);
-                for (; i < end; ++i)
-                    product_rows<1>(count, inner, columns, from + i * inner, with, to + i * columns, k > 0);
-            }
+        product_block(end - begin, inner, columns, a + begin * inner, b, c + begin * columns);
     });
 }
