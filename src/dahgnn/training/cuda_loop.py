@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from dahgnn.config import TrainingConfig
 from dahgnn.kernels.gpu.capture import capture
-from dahgnn.kernels.gpu.programs import compile_ahead
+from dahgnn.kernels.gpu.programs import compile_ahead, compiling
 from dahgnn.kernels.gpu.training import Adam, Labels, Record
 from dahgnn.ops.dropout import Mask, drop_units
 from dahgnn.ops.propagated import Folded
@@ -130,6 +130,9 @@ class GraphLoop:
         At each look ``note`` gets what is new, and ``tell`` may pass it on, while the device goes on. After
         Ctrl-C nobody is told, but all is noted that the weights have seen.
         """
+        # Each time, as networks may draw from torch's generator, of which every pass takes some.
+        with compiling():
+            self._epoch()
         graph = self._capture(collect_first=True)
         new: list[NewEpochs] = []
         with collect_interrupts() as interrupts:
@@ -217,13 +220,13 @@ class GraphLoop:
     def capture(self) -> torch.cuda.CUDAGraph:
         """Record one epoch, unless it is recorded, after some passes whose traces are wiped out."""
         if self._graph is None:
+            gradient, settings = self.labels.gradient, str(getattr(self.models[0], "settings", ""))
+            kind = ("epoch", gradient.device, gradient.shape, self.kind, settings, self.config.precision)
+            compile_ahead(self._epoch, (*kind, self.evaluate))
             self._graph = self._capture()
         return self._graph
 
     def _capture(self, *, collect_first: bool = False) -> torch.cuda.CUDAGraph:
-        gradient, settings = self.labels.gradient, str(getattr(self.models[0], "settings", ""))
-        kind = ("epoch", gradient.device, gradient.shape, self.kind, settings, self.config.precision)
-        compile_ahead(self._epoch, (*kind, self.evaluate))
         graph = capture(self._epoch, _WARM_UP, collect_first=collect_first)
         self.optimizer.reset()
         self.record.reset()

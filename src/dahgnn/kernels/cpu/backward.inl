@@ -76,10 +76,9 @@ void open_nodes(Reverse<T, G, U>& group, const Backward<T>& call, int64_t begin,
     const auto& layout = group.layout;
     Buffer<T> output, room;
     output.fit(layout.row()), room.fit(layout.packet());
-    T* const packet = room.data();
     for (int64_t number = begin; number < end; ++number) {
         const int64_t i = call.receiver(number);
-        T* const to_node = group.to_node + i * G;
+        T *const packet = group.make_at(group.node_target(i), room.data()), *const to_node = group.to_node + i * G;
         const T* const sums = group.sums_of_receiver(number);
         if (sums) group.read(call.nodes_gradient, number, packet);
         group.active_nodes[i] = sums && any_nonzero<T, G, U>(layout, packet);
@@ -153,9 +152,9 @@ void turn_hyperedges(Reverse<T, G, U>& group, const Backward<T>& call, int64_t b
     list(begin);
     Buffer<T> given, room, target;
     given.fit(layout.row()), room.fit(layout.row()), target.fit(layout.packet());
-    T* const packet = target.data();
     for (int64_t k = begin; k < end; ++k) {
         const T* const source = group.hyperedge(k);
+        T* const packet = group.make_at(group.hyperedge_target(k), target.data());
         const T* const sums = group.sums_of_hyperedge(k);
         T from_share[G] = {}, to_share[G] = {};
         list(k + 1);

@@ -77,8 +77,8 @@ void project_rows(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
     const T *const from_node = group.vector(0), *const to_node = group.vector(1);
     Buffer<T> room;
     room.fit(layout.packet() + layout.direction());
-    T *const packet = room.data(), *const record = packet + layout.row(), *const direction = packet + layout.packet();
     for (int64_t i = begin; i < end; ++i) {
+        T *const packet = group.make_at(group.node(i), room.data()), *const record = packet + layout.row();
         group.read(call.wx, i, packet);
         std::fill(record, packet + layout.packet(), T(0));
         GroupVector<T, G> products[Group<T, G, U>::PARTS];
@@ -91,8 +91,10 @@ void project_rows(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
         if (call.bias) store_heads<T, G>(record + G, group.read_term(call.bias, i));
         group.put(group.node(i), packet, layout.packet());
         if (!call.neighbours.offsets) continue;
-        direct<T, G, U>(group, packet, numbers + 2 * G, direction);
-        group.put(call.directions + i * layout.direction(), direction, layout.direction());
+        T* const direction = call.directions + i * layout.direction();
+        T* const made = group.make_at(direction, room.data() + layout.packet());
+        direct<T, G, U>(group, packet, numbers + 2 * G, made);
+        group.put(direction, made, layout.direction());
         V most = V{} - std::numeric_limits<T>::infinity();
         for (int64_t r = call.by_node.offsets[i]; r < call.by_node.offsets[i + 1]; ++r)
             most = larger<V>(most, group.read_term(call.e_term, call.by_node.indices[r]));
@@ -229,23 +231,26 @@ INLINE void sum_rows(const Layout<G, U>& layout, const Target<T, G>& target, boo
     loss.write(layout, target.inverse, sums + layout.row());
 }
 
-// Where the sums of a batch's targets stand in the room, behind what summing itself needs.
-template <typename L, typename T>
-INLINE T* sums_in(const L& layout, T* room, int64_t number) {
-    return room + (1 + number) * layout.sums();
+// Where the sums of one of a batch's targets are made: where they are kept, if so, or in the room, behind what summing
+// itself needs.
+template <typename T, int G, int U>
+INLINE T* sums_of(const Group<T, G, U>& group, T* kept, T* room, int64_t number) {
+    T* const own = room + (1 + number) * group.layout.sums();
+    return kept ? group.make_at(kept, own) : own;
 }
 
 // Sums the sources of some targets by attention, (4) to (8), before the activation. The gradient of a target's share
 // needs the same sum with what the LeakyReLU takes from each coefficient: 1 - slope where the score is negative. What
-// it needs goes to ``kept`` where there is such a place, and all sums into the room.
+// it needs goes to ``kept`` where there is such a place.
 template <typename T, int G, int U>
 INLINE void attend(const Group<T, G, U>& group, const T* scales, int64_t count, const T* const* shares,
                    Target<T, G>* targets, T* room, T* const* kept) {
     const auto& layout = group.layout;
     for (int64_t j = 0; j < count; ++j) score<T, G, U>(group, scales, shares[j], targets[j]);
-    for (int64_t j = 0; j < count; ++j) weigh<T, G>(targets[j], sums_in(layout, room, j) + 2 * layout.row());
+    for (int64_t j = 0; j < count; ++j)
+        weigh<T, G>(targets[j], sums_of(group, kept[j], room, j) + 2 * layout.row());
     for (int64_t j = 0; j < count; ++j) {
-        T* const sums = sums_in(layout, room, j);
+        T* const sums = sums_of(group, kept[j], room, j);
         sum_rows<T, G, U>(layout, targets[j], kept[j] != nullptr, room, sums);
         if (kept[j]) group.put(kept[j], sums, layout.sums());
     }
@@ -276,10 +281,11 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
         const int64_t count = std::min(BATCH, end - begin);
         Target<T, G>* const targets = all + begin % (2 * BATCH);
         list(begin + BATCH);
-        T* kept[BATCH];
+        T *kept[BATCH], *made[BATCH];
         const T* shares[BATCH];
         for (int64_t j = 0; j < count; ++j) {
-            T* const record = packets.data() + j * layout.packet() + layout.row();
+            made[j] = group.make_at(group.hyperedge(begin + j), packets.data() + j * layout.packet());
+            T* const record = made[j] + layout.row();
             std::fill(record, record + layout.packet() - layout.row(), T(0));
             store_heads<T, G>(record + 2 * G, group.read_term(call.e_term, begin + j));
             shares[j] = record + 2 * G;
@@ -287,8 +293,8 @@ void attend_nodes(const Group<T, G, U>& group, const Forward<T>& call, int64_t b
         }
         attend<T, G, U>(group, group.scales, count, shares, targets, room.data(), kept);
         for (int64_t j = 0; j < count; ++j) {
-            T *const packet = packets.data() + j * layout.packet(), *const record = packet + layout.row();
-            activate<T, G, U>(layout, sums_in(layout, room.data(), j), packet);
+            T *const packet = made[j], *const record = packet + layout.row();
+            activate<T, G, U>(layout, sums_of(group, kept[j], room.data(), j), packet);
             group.write(packet, call.new_hyperedges, begin + j);
             GroupVector<T, G> products[Group<T, G, U>::PARTS];
             multiply_rows<T, G, U>(layout, {packet, packet, packet, packet}, {vector, vector, vector, vector},
@@ -329,7 +335,7 @@ void attend_hyperedges(const Group<T, G, U>& group, const Forward<T>& call, int6
         }
         attend<T, G, U>(group, group.scales + 2 * G, count, shares, targets, room.data(), kept);
         for (int64_t j = 0; j < count; ++j) {
-            const T* row = sums_in(layout, room.data(), j);
+            const T* row = sums_of(group, kept[j], room.data(), j);
             if (call.activation) {
                 activate<T, G, U>(layout, row, activated.data());
                 row = activated.data();

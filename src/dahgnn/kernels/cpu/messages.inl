@@ -166,12 +166,11 @@ struct Group {
     T* vector(int number) const { return vectors.data() + number * layout.row(); }
     T* node(int64_t i) const { return node_packets + i * layout.packet(); }
     T* hyperedge(int64_t k) const { return hyperedge_packets + k * layout.packet(); }
-    // Writes whole lines that will be read much later.
+    // Where to make what belongs at ``to``: there, or in the room if whole lines then go past the caches, as what
+    // is large will be read much later.
+    INLINE T* make_at(T* to, T* room) const { return large ? room : to; }
     INLINE void put(T* to, const T* from, int64_t count) const {
-        if (large)
-            stream(to, from, count);
-        else
-            copy(to, from, count);
+        if (to != from) stream(to, from, count);
     }
     // The kept sums of a target, or nothing.
     T* sums_of_receiver(int64_t number) const { return find(call.kept_receivers, number, receiver_sums); }
@@ -182,7 +181,7 @@ struct Group {
     }
     INLINE void write(const T* row, T* rows, int64_t number) const {
         T* const to = rows + (number * call.heads + first) * call.units;
-        if (G == 4 && U == 8 && heads == 4) {
+        if (large && G == 4 && U == 8 && heads == 4) {
             alignas(64) T whole[32];
             copy_out<T, G, U>(layout, heads, row, whole);
             put(to, whole, 32);
