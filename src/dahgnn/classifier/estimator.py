@@ -245,7 +245,8 @@ class DAHGNNClassifier(
         """Learn from some labels.
 
         Ctrl-C ends the training of the networks with a warning; the classifier is then fitted all the same.
-        Before and after that it ends the fit. A fit that fails or is ended so leaves the last one whole.
+        Before and after that it ends the fit. A fit that fails or is ended so leaves the last one whole. On a
+        GPU the experts learn while the networks train, and either end waits until they have.
 
         Parameters
         ----------
