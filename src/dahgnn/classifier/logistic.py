@@ -1,8 +1,8 @@
 """Logistic regression, several problems on the same rows at a time.
 
 Problems differ in how much each row counts, zero included, and in their penalty: the parts of a
-cross-validation, say. Their coefficients stand side by side, so that a step of the optimiser (L-BFGS:
-Nocedal, 1980) is two products of matrices for all of them.
+cross-validation, say. Their coefficients stand side by side, so that each step of the optimiser (L-BFGS:
+Nocedal, 1980) takes the loss and the gradient of all of them by two large products.
 """
 
 from __future__ import annotations
